@@ -1,0 +1,1 @@
+"""unshuffle: a cost-based, partition-aware query optimizer for Apache Spark."""

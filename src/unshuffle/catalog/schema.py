@@ -1,0 +1,68 @@
+"""Columns and what is declared of them: the vocabulary every other layer speaks.
+
+A column is an identity, not a name. Two columns named `guid` that come from two inputs have two numbers, and every use
+of one of them carries that number; nothing after the binder compares names. A rowset that is read twice yields two sets
+of columns, so a self-join needs no aliases to stay unambiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+import pyarrow as pa
+
+# Arrow's types stand for Spark's: both name the same values, and Arrow's are immutable, hashable and need no JVM.
+# None is a type that only Spark can tell (a foreign operator's, or a function that no table here describes).
+DataType = pa.DataType | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of one operator's output. Equal numbers are the same column; the rest describes it."""
+
+    id: int
+    name: str = field(compare=False)
+    type: DataType = field(default=None, compare=False)
+    nullable: bool = field(default=True, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}#{self.id}"
+
+    @property
+    def spark_name(self) -> str:
+        """A name that no other column of a plan has, also under Spark's case-insensitive comparison."""
+        plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in self.name)
+        return f"{plain}_{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """Rows that agree on `determinant` agree on `dependent`, NULL counting as a value equal to itself."""
+
+    determinant: frozenset[Column]
+    dependent: frozenset[Column]
+
+    def __str__(self) -> str:
+        return f"{names(self.determinant)} -> {names(self.dependent)}"
+
+
+Key = frozenset[Column]
+
+
+def names(columns: Iterable[Column]) -> str:
+    return ", ".join(str(column) for column in sorted(columns, key=lambda c: c.id))
+
+
+class ColumnNumbers:
+    """Hands out column numbers; one per script, so that the same script always gets the same numbers."""
+
+    def __init__(self) -> None:
+        self._numbers: Iterator[int] = count(1)
+
+    def new(self, name: str, type: DataType = None, nullable: bool = True) -> Column:
+        return Column(next(self._numbers), name, type, nullable)
+
+    def like(self, column: Column, name: str | None = None, nullable: bool | None = None) -> Column:
+        return self.new(name or column.name, column.type, column.nullable if nullable is None else nullable)
