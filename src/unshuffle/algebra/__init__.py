@@ -1,0 +1,1 @@
+"""Immutable expressions and logical operators: what a query means, once every name is resolved."""

@@ -1,0 +1,284 @@
+"""Scalar expressions over columns.
+
+An expression is an immutable tree that can be compared and hashed, so that "this is the grouping expression" is `==`.
+Columns appear by identity (`Ref`), never by name. Functions and operators are `Call`s under their Spark names; what has a
+syntax but no meaning to us (an interval, a collation) is a `Template` of Spark SQL text around its operands. Nothing here
+evaluates: Spark does.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from unshuffle.catalog.schema import Column, DataType
+
+if TYPE_CHECKING:
+    from unshuffle.algebra.logical import Plan
+
+Value = None | bool | int | float | decimal.Decimal | str | bytes | datetime.date | datetime.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The value of a column."""
+
+    column: Column
+
+    @property
+    def type(self) -> DataType:
+        return self.column.type
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: Value
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function or operator of Spark's, by its Spark name (`substring`, `+`, `and`, `isnull`)."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: DataType
+    deterministic: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    operand: Expression
+    type: pa.DataType
+    safe: bool = False  # TRY_CAST: NULL instead of an error
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a struct."""
+
+    operand: Expression
+    name: str
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A parameter of a lambda."""
+
+    name: str
+    type: DataType = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    parameters: tuple[Variable, ...]
+    body: Expression
+
+    @property
+    def type(self) -> DataType:
+        return self.body.type
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Spark SQL text with operands between its pieces: pieces[0] operands[0] pieces[1] ... pieces[-1]."""
+
+    pieces: tuple[str, ...]
+    operands: tuple[Expression, ...]
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One column of an order. Spark's default puts NULLs first when ascending and last when descending."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """An aggregate function over the rows of a group (or, inside a window, of a frame)."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: DataType
+    distinct: bool = False
+    where: Expression | None = None
+    within: tuple[SortKey, ...] = ()  # WITHIN GROUP (ORDER BY ...)
+    ignore_nulls: bool = False
+    deterministic: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    call: AggregateCall | Call
+    partition: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    frame: str | None  # Spark SQL text, its bounds being constants
+
+    @property
+    def type(self) -> DataType:
+        return self.call.type
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSubquery:
+    """The one value of the one row of a query; NULL when it has no row."""
+
+    plan: Plan
+    outer: frozenset[Column]  # what its plan takes from the query around it
+
+    @property
+    def type(self) -> DataType:
+        return self.plan.columns[0].type
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    plan: Plan
+    outer: frozenset[Column]
+
+    @property
+    def type(self) -> DataType:
+        return pa.bool_()
+
+
+@dataclass(frozen=True, slots=True)
+class InSubquery:
+    """Three-valued: NULL when no row matches and some comparison was NULL."""
+
+    operands: tuple[Expression, ...]
+    plan: Plan
+    outer: frozenset[Column]
+
+    @property
+    def type(self) -> DataType:
+        return pa.bool_()
+
+
+Subquery = ScalarSubquery | Exists | InSubquery
+Expression = (
+    Ref
+    | Literal
+    | Call
+    | Cast
+    | Case
+    | Field
+    | Variable
+    | Lambda
+    | Template
+    | AggregateCall
+    | WindowCall
+    | ScalarSubquery
+    | Exists
+    | InSubquery
+)
+
+TRUE = Literal(True, pa.bool_())
+
+
+def operands(expression: Expression) -> tuple[Expression, ...]:
+    """The direct parts of an expression. The plan of a subquery is not one; see `columns_of`."""
+    match expression:
+        case Ref() | Literal() | Variable() | ScalarSubquery() | Exists():
+            return ()
+        case Call(arguments=parts) | Template(operands=parts) | InSubquery(operands=parts):
+            return parts
+        case Cast(operand=part) | Field(operand=part) | Lambda(body=part):
+            return (part,)
+        case Case(branches=branches, otherwise=otherwise):
+            flat = tuple(part for branch in branches for part in branch)
+            return flat if otherwise is None else (*flat, otherwise)
+        case AggregateCall(arguments=arguments, where=where, within=within):
+            return (*arguments, *((where,) if where else ()), *(key.expression for key in within))
+        case WindowCall(call=call, partition=partition, order=order):
+            return (call, *partition, *(key.expression for key in order))
+
+
+def map_operands(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The same expression over changed parts."""
+
+    def keys(order: tuple[SortKey, ...]) -> tuple[SortKey, ...]:
+        return tuple(replace(key, expression=change(key.expression)) for key in order)
+
+    match expression:
+        case Ref() | Literal() | Variable() | ScalarSubquery() | Exists():
+            return expression
+        case Call():
+            return replace(expression, arguments=tuple(map(change, expression.arguments)))
+        case Template() | InSubquery():
+            return replace(expression, operands=tuple(map(change, expression.operands)))
+        case Cast() | Field():
+            return replace(expression, operand=change(expression.operand))
+        case Lambda():
+            return replace(expression, body=change(expression.body))
+        case Case():
+            branches = tuple((change(when), change(then)) for when, then in expression.branches)
+            return replace(
+                expression, branches=branches, otherwise=change(expression.otherwise) if expression.otherwise else None
+            )
+        case AggregateCall():
+            return replace(
+                expression,
+                arguments=tuple(map(change, expression.arguments)),
+                where=change(expression.where) if expression.where else None,
+                within=keys(expression.within),
+            )
+        case WindowCall():
+            call = change(expression.call)
+            assert isinstance(call, AggregateCall | Call)
+            return replace(
+                expression, call=call, partition=tuple(map(change, expression.partition)), order=keys(expression.order)
+            )
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """An expression and all its parts, outermost first, not entering the plans of subqueries."""
+    yield expression
+    for part in operands(expression):
+        yield from walk(part)
+
+
+def columns_of(expression: Expression) -> frozenset[Column]:
+    """The columns an expression reads, those that its subqueries take from outside themselves included."""
+    found: set[Column] = set()
+    for part in walk(expression):
+        match part:
+            case Ref(column=column):
+                found.add(column)
+            case ScalarSubquery(outer=outer) | Exists(outer=outer) | InSubquery(outer=outer):
+                found |= outer
+            case _:
+                pass
+    return frozenset(found)
+
+
+def is_aggregate(expression: Expression) -> bool:
+    """Whether it needs a GROUP BY. An aggregate function inside a window is not one, its arguments may be."""
+    match expression:
+        case AggregateCall():
+            return True
+        case WindowCall(call=call):
+            inner = (*operands(call), *expression.partition, *(key.expression for key in expression.order))
+            return any(is_aggregate(part) for part in inner)
+        case _:
+            return any(is_aggregate(part) for part in operands(expression))
+
+
+def has_window(expression: Expression) -> bool:
+    return any(isinstance(part, WindowCall) for part in walk(expression))

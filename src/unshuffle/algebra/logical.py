@@ -1,0 +1,486 @@
+"""Logical operators: what a bound query means, one immutable node an operator.
+
+Every node says which columns it yields. A plan is a tree except where a rowset is used more than once: all uses are
+`Reference`s to one `Shared` node, each under columns of its own, so the plan of a script is a DAG with its sharing
+explicit (a spool, in the papers' words).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from unshuffle.algebra.expressions import (
+    AggregateCall,
+    Exists,
+    Expression,
+    InSubquery,
+    Ref,
+    ScalarSubquery,
+    SortKey,
+    Value,
+    WindowCall,
+    columns_of,
+)
+from unshuffle.algebra.expressions import walk as parts
+from unshuffle.catalog.schema import Column, Dependency, Key
+from unshuffle.errors import Span
+
+
+@dataclass(frozen=True, slots=True)
+class UserClass:
+    """A user-defined operator: where its class is, what it is made with, and where the script names it."""
+
+    module: str
+    name: str
+    arguments: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+    search_path: tuple[str, ...]  # folders in which its module may lie
+    span: Span = field(compare=False)
+
+    def __str__(self) -> str:
+        shown = [repr(a) for a in self.arguments] + [f"{k}={v!r}" for k, v in self.keywords]
+        return f"{self.module}.{self.name}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A built-in file format with its options."""
+
+    name: str
+    options: tuple[tuple[str, Value], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.options)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files a scan reads. `base` is where folders named `column=value` begin to count as columns."""
+
+    paths: tuple[str, ...]
+    format: Format | UserClass
+    base: str | None = None
+    rows: int | None = None
+    bytes: int | None = None
+
+
+class _Leaf:
+    __slots__ = ()
+
+    @property
+    def children(self) -> tuple[Plan, ...]:
+        return ()
+
+
+class _OneInput:
+    __slots__ = ()
+    child: Plan
+
+    @property
+    def children(self) -> tuple[Plan, ...]:
+        return (self.child,)
+
+
+class _PassesColumns:
+    """One input, whose columns come out as they went in."""
+
+    __slots__ = ()
+    child: Plan
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.child.columns
+
+    @property
+    def children(self) -> tuple[Plan, ...]:
+        return (self.child,)
+
+
+class _TwoInputs:
+    __slots__ = ()
+    left: Plan
+    right: Plan
+
+    @property
+    def children(self) -> tuple[Plan, ...]:
+        return (self.left, self.right)
+
+
+# --- leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(_Leaf):
+    """Files, read as they are; a declared type that differs from the file's is a cast in a Project above."""
+
+    label: str
+    files: Files
+    columns: tuple[Column, ...]
+    keys: tuple[Key, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan(_Leaf):
+    """A table or view that only the Spark session knows."""
+
+    name: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream(_Leaf):
+    """A structured stream."""
+
+    path: str
+    columns: tuple[Column, ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Values(_Leaf):
+    """Rows written in the query; one row of no columns is a SELECT without FROM."""
+
+    rows: tuple[tuple[Expression, ...], ...]
+    columns: tuple[Column, ...]
+
+
+# --- one input
+
+
+@dataclass(frozen=True, slots=True)
+class Project(_OneInput):
+    """Each output column with the expression that makes it. A column passed on keeps its identity."""
+
+    child: Plan
+    outputs: tuple[tuple[Column, Expression], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(column for column, _ in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(_PassesColumns):
+    child: Plan
+    predicate: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBy(_OneInput):
+    """One row a group; without keys, one row in all, also for no input."""
+
+    child: Plan
+    keys: tuple[Column, ...]
+    aggregates: tuple[tuple[Column, AggregateCall], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.keys, *(column for column, _ in self.aggregates))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingSets(_OneInput):
+    """GROUPING SETS, ROLLUP and CUBE. Keys come out as new columns: NULL in the sets that leave them out, while
+    aggregates still see the values that went in."""
+
+    child: Plan
+    keys: tuple[tuple[Column, Column], ...]  # (out, in)
+    sets: tuple[tuple[Column, ...], ...]  # of columns in
+    aggregates: tuple[tuple[Column, AggregateCall], ...]  # grouping(k) and grouping_id() among them
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (*(out for out, _ in self.keys), *(column for column, _ in self.aggregates))
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(_PassesColumns):
+    child: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Window(_OneInput):
+    """The input's columns, and one more for each window function."""
+
+    child: Plan
+    calls: tuple[tuple[Column, WindowCall], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.child.columns, *(column for column, _ in self.calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(_PassesColumns):
+    child: Plan
+    order: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(_PassesColumns):
+    child: Plan
+    count: int | None
+    offset: int = 0
+
+
+# --- two inputs
+
+
+class JoinKind(Enum):
+    INNER = "inner"
+    LEFT = "left outer"
+    RIGHT = "right outer"
+    FULL = "full outer"
+    SEMI = "left semi"
+    ANTI = "left anti"
+    CROSS = "cross"
+
+
+@dataclass(frozen=True, slots=True)
+class Join(_TwoInputs):
+    kind: JoinKind
+    left: Plan
+    right: Plan
+    condition: Expression | None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        def nullable(columns: tuple[Column, ...], extended: bool) -> tuple[Column, ...]:
+            return tuple(replace(c, nullable=True) for c in columns) if extended else columns
+
+        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return self.left.columns
+        return (
+            *nullable(self.left.columns, self.kind in (JoinKind.RIGHT, JoinKind.FULL)),
+            *nullable(self.right.columns, self.kind in (JoinKind.LEFT, JoinKind.FULL)),
+        )
+
+
+class SetKind(Enum):
+    UNION = "union"
+    INTERSECT = "intersect"
+    EXCEPT = "except"
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation(_TwoInputs):
+    """Columns match by position and come out as new columns; without `all`, NULLs are equal to each other."""
+
+    kind: SetKind
+    all: bool
+    left: Plan
+    right: Plan
+    columns: tuple[Column, ...]
+
+
+# --- user-defined operators
+
+
+@dataclass(frozen=True, slots=True)
+class Process(_OneInput):
+    """Rows in, rows out, one input at a time. `readonly` pairs an output column with the input column it repeats."""
+
+    child: Plan
+    user_class: UserClass
+    columns: tuple[Column, ...]
+    readonly: tuple[tuple[Column, Column], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(_OneInput):
+    """Each group of rows that agree on `keys`, whole and in `presort` order, in one call."""
+
+    child: Plan
+    keys: tuple[Column, ...]
+    presort: tuple[SortKey, ...]
+    user_class: UserClass
+    columns: tuple[Column, ...]
+    readonly: tuple[tuple[Column, Column], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Combine(_TwoInputs):
+    """For each key value, the rows of both inputs that have it, in one call. NULL keys meet NULL keys."""
+
+    left: Plan
+    right: Plan
+    left_keys: tuple[Column, ...]
+    right_keys: tuple[Column, ...]
+    user_class: UserClass
+    columns: tuple[Column, ...]
+    readonly: tuple[tuple[Column, Column], ...] = ()
+
+
+# --- what only Spark understands, and sharing
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A query that Spark runs as written. It reads `inputs` under the names in its text and promises nothing."""
+
+    sql: str
+    inputs: tuple[tuple[str, Plan], ...]
+    columns: tuple[Column, ...]
+    reason: str
+
+    @property
+    def children(self) -> tuple[Plan, ...]:
+        return tuple(plan for _, plan in self.inputs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared(_PassesColumns):
+    """A rowset that is used more than once. Compared by identity: all its uses point to the one node."""
+
+    name: str
+    child: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One use of a shared rowset, under its own columns, which stand for the rowset's by position."""
+
+    rowset: Shared
+    columns: tuple[Column, ...]
+
+    @property
+    def children(self) -> tuple[Plan, ...]:
+        return (self.rowset,)
+
+
+Plan = (
+    Scan
+    | TableScan
+    | Stream
+    | Values
+    | Project
+    | Filter
+    | GroupBy
+    | GroupingSets
+    | Distinct
+    | Window
+    | Sort
+    | Limit
+    | Join
+    | SetOperation
+    | Process
+    | Reduce
+    | Combine
+    | Foreign
+    | Shared
+    | Reference
+)
+
+
+def expressions_of(plan: Plan) -> tuple[Expression, ...]:
+    """The expressions an operator evaluates itself."""
+    match plan:
+        case Values(rows=rows):
+            return tuple(value for row in rows for value in row)
+        case Project(outputs=outputs):
+            return tuple(expression for _, expression in outputs)
+        case Filter(predicate=predicate):
+            return (predicate,)
+        case GroupBy(keys=keys, aggregates=aggregates):
+            return (*(Ref(key) for key in keys), *(call for _, call in aggregates))
+        case GroupingSets(keys=pairs, aggregates=aggregates):
+            return (*(Ref(column) for _, column in pairs), *(call for _, call in aggregates))
+        case Window(calls=calls):
+            return tuple(call for _, call in calls)
+        case Sort(order=order):
+            return tuple(key.expression for key in order)
+        case Join(condition=condition):
+            return (condition,) if condition is not None else ()
+        case _:
+            return ()
+
+
+def walk(plan: Plan) -> Iterator[Plan]:
+    """A plan's operators, outermost first; a shared rowset once; the plans of subqueries included."""
+    seen: set[int] = set()
+
+    def visit(node: Plan) -> Iterator[Plan]:
+        if isinstance(node, Shared):
+            if id(node) in seen:
+                return
+            seen.add(id(node))
+        yield node
+        for child in node.children:
+            yield from visit(child)
+        for expression in expressions_of(node):
+            for part in parts(expression):
+                if isinstance(part, ScalarSubquery | Exists | InSubquery):
+                    yield from visit(part.plan)
+
+    return visit(plan)
+
+
+def outer_columns(plan: Plan) -> frozenset[Column]:
+    """The columns that a plan reads but no operator in it yields: what a correlated subquery takes from outside."""
+    made: set[Column] = set()
+    read: set[Column] = set()
+    for node in walk(plan):
+        made.update(node.columns)
+        for expression in expressions_of(node):
+            read |= columns_of(expression)
+    return frozenset(read - made)
+
+
+# --- a whole script
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where and how an output is written."""
+
+    path: str
+    format: Format | UserClass
+    overwrite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTarget:
+    """A structured stream to be written: its layout and what is declared of it."""
+
+    path: str
+    range_partitioned: bool
+    clustered_by: tuple[SortKey, ...]
+    sorted_by: tuple[SortKey, ...]
+    partitions: int | None
+    reference: str | None
+    keys: tuple[Key, ...]
+    dependencies: tuple[Dependency, ...]
+    overwrite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A result of a script: a plan, the names its columns go by, and where it goes (None: to the caller)."""
+
+    plan: Plan
+    target: Target | StreamTarget | None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A bound script: what it yields, and what of it only Spark understands."""
+
+    outputs: tuple[Output, ...]
+
+    def operators(self) -> Iterator[Plan]:
+        seen: set[int] = set()
+        for output in self.outputs:
+            for node in walk(output.plan):
+                if isinstance(node, Shared) and id(node) in seen:
+                    continue
+                seen.add(id(node))
+                yield node
+
+    @property
+    def foreign(self) -> tuple[Foreign, ...]:
+        return tuple(node for node in self.operators() if isinstance(node, Foreign))

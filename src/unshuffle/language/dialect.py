@@ -1,0 +1,201 @@
+"""SCOPE's SQL as a sqlglot dialect over Spark's.
+
+sqlglot is a transpiler: it reads `date_add(d, 1)` into a node that means the same in every database. We never leave Spark,
+so a call is kept exactly as the user wrote it (`FUNCTIONS` is empty; only calls with a syntax of their own, such as
+CAST, are read specially), and operator precedence follows Spark's grammar where sqlglot's differs: `||` binds like `+`,
+`&` tighter than `^` tighter than `|`, comparisons chain from the left, and a predicate (IS, IN, LIKE, BETWEEN) applies to
+the whole comparison on its left.
+
+SCOPE adds `==`, `&&`, `!`, `//` comments, `@parameters`, `FROM SSTREAM "path"`, and `||` as OR. The last is ambiguous
+until types are known: `a || b == c` is `(a || b) = c` for strings and `a OR (b = c)` for booleans. The parser reads both
+and keeps them in a `Pipes` node; the binder decides.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import TokenType
+
+
+class Pipes(exp.Expression):
+    """`||` between operands of a type not yet known: `this` reads it as concatenation, `expression` as OR."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+
+
+class StreamTable(exp.Expression):
+    """`SSTREAM "path"` in a FROM clause."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "alias": False}
+
+
+# Calls whose arguments are not a plain comma-separated list.
+_OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM")
+_COMPARISONS = {
+    TokenType.EQ: exp.EQ,
+    TokenType.NULLSAFE_EQ: exp.NullSafeEQ,
+    TokenType.NEQ: exp.NEQ,
+    TokenType.LT: exp.LT,
+    TokenType.LTE: exp.LTE,
+    TokenType.GT: exp.GT,
+    TokenType.GTE: exp.GTE,
+}
+
+
+class ScopeSqlParser(SparkParser):
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name in _OWN_SYNTAX
+    }
+    UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
+        **SparkParser.UNARY_PARSERS,
+        TokenType.PLUS: lambda self: self._parse_unary(),
+    }
+
+    def reset(self) -> None:
+        super().reset()
+        # Whether `||` at the current nesting is being read as OR.
+        self._pipes_mean_or = False
+        # What a disjunction starting at a token was read as. Both readings of an outer `||` meet the same inner
+        # expressions; without this the time would double with every level of parentheses.
+        self._disjunctions: dict[tuple[int, int], tuple[exp.Expr | None, int]] = {}
+
+    def _parse_disjunction(self) -> exp.Expr | None:
+        key = (self._chunk_index, self._index)
+        if key in self._disjunctions:
+            known, end = self._disjunctions[key]
+            self._retreat(end)
+            return known.copy() if known else None
+        outer, self._pipes_mean_or = self._pipes_mean_or, False
+        try:
+            parsed = self._parse_both_readings()
+        finally:
+            self._pipes_mean_or = outer
+        self._disjunctions[key] = (parsed, self._index)
+        return parsed
+
+    def _parse_both_readings(self) -> exp.Expr | None:
+        start = self._index
+        as_concatenation = super()._parse_disjunction()
+        end = self._index
+        if not any(token.token_type == TokenType.DPIPE for token in self._tokens[start:end]):
+            return as_concatenation
+        self._retreat(start)
+        self._pipes_mean_or = True
+        as_or = super()._parse_disjunction()
+        while self._match(TokenType.DPIPE):
+            as_or = self.expression(exp.Or(this=as_or, expression=self._parse_conjunction()))
+            while self._match_set(self.DISJUNCTION):
+                as_or = self.expression(exp.Or(this=as_or, expression=self._parse_conjunction()))
+        if self._index != end or as_or == as_concatenation:
+            self._retreat(end)
+            return as_concatenation
+        return self.expression(Pipes(this=as_concatenation, expression=as_or))
+
+    def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
+        """Spark: valueExpression predicate?, where comparisons are value expressions, all of one precedence."""
+        this = self._parse_bitwise()
+        while this and self._match_set(_COMPARISONS):
+            operator = _COMPARISONS[self._prev.token_type]
+            this = self.expression(operator(this=this, expression=self._parse_bitwise()))
+        return self._parse_range(this, parse_is=parse_is) if this else None
+
+    def _parse_bitwise(self) -> exp.Expr | None:
+        """Spark, loosest first: |  ^  &  << >>  and then + - ||."""
+        return self._left_associative(
+            TokenType.PIPE,
+            exp.BitwiseOr,
+            lambda: self._left_associative(
+                TokenType.CARET,
+                exp.BitwiseXor,
+                lambda: self._left_associative(TokenType.AMP, exp.BitwiseAnd, self._parse_shift),
+            ),
+        )
+
+    def _left_associative(self, token: TokenType, node: type[exp.Binary], operand: Any) -> exp.Expr | None:
+        this: exp.Expr | None = operand()
+        while this and self._match(token):
+            this = self.expression(node(this=this, expression=operand()))
+        return this
+
+    def _parse_shift(self) -> exp.Expr | None:
+        this = self._parse_term()
+        while this:
+            if self._match_pair(TokenType.LT, TokenType.LT):
+                this = self.expression(exp.BitwiseLeftShift(this=this, expression=self._parse_term()))
+            elif self._match_pair(TokenType.GT, TokenType.GT):
+                this = self.expression(exp.BitwiseRightShift(this=this, expression=self._parse_term()))
+            else:
+                break
+        return this
+
+    def _parse_term(self, parse_mod: bool = True) -> exp.Expr | None:
+        this = super()._parse_term(parse_mod)
+        while this and not self._pipes_mean_or and self._match(TokenType.DPIPE):
+            this = self.expression(exp.DPipe(this=this, expression=self._parse_factor(parse_mod), safe=False))
+            while self._match_set(self.TERM):
+                operator = self.TERM[self._prev.token_type]
+                this = self.expression(operator(this=this, expression=self._parse_factor(parse_mod)))
+        return this
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        if self._curr and self._curr.text.upper() == "SSTREAM" and self._next.token_type == TokenType.STRING:
+            self._advance()
+            path = self._parse_string()
+            return self.expression(StreamTable(this=path, alias=self._parse_table_alias()))
+        return super()._parse_table(*args, **kwargs)
+
+
+_BOOLEAN_NODES = (
+    exp.Connector,
+    exp.Predicate,
+    exp.Not,
+    exp.Boolean,
+    exp.Exists,
+    exp.In,
+    exp.Between,
+)
+
+
+def read_pipes_by_form(tree: exp.Expr) -> exp.Expr:
+    """Decides every `||` where types cannot be had, by the look of its operands: all predicates means OR."""
+
+    def looks_boolean(node: exp.Expr) -> bool:
+        if isinstance(node, exp.Paren):
+            return looks_boolean(node.this)
+        return isinstance(node, _BOOLEAN_NODES)
+
+    def decide(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, Pipes):
+            return node
+        return node.expression if all(looks_boolean(part) for part in pipe_operands(node)) else node.this
+
+    return tree.transform(decide)
+
+
+def pipe_operands(pipes: Pipes) -> list[exp.Expr]:
+    """The operands of `||` when it is read as OR."""
+    return list(pipes.expression.flatten(unnest=False))
+
+
+class ScopeSqlGenerator(SparkGenerator):
+    TRANSFORMS: ClassVar[dict[Any, Any]] = {
+        **SparkGenerator.TRANSFORMS,
+        # Spark's reading where nobody could tell the types.
+        Pipes: lambda self, node: self.sql(node, "this"),
+        StreamTable: lambda self, node: f"SSTREAM {self.sql(node, 'this')}",
+    }
+
+
+class Scope(Spark):
+    class Tokenizer(Spark.Tokenizer):
+        COMMENTS: ClassVar[list[Any]] = [*Spark.Tokenizer.COMMENTS, "//"]
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {**Spark.Tokenizer.KEYWORDS, "&&": TokenType.AND}
+
+    Parser = ScopeSqlParser
+    Generator = ScopeSqlGenerator
