@@ -1,0 +1,75 @@
+# The front door. `make` alone lists what there is. A fresh clone needs Python 3.11 or newer, git and make; every target
+# sets up what it needs (tools/set_up.py) and a second run finds it there.
+
+PYTHON ?=
+BIN := .venv/bin
+DATA := examples/data/cpu_hours
+OUT := examples/out
+# The sample data ends on this day, so the demo reads the same files on every day.
+TODAY := 2025-06-30
+
+RUN := $(BIN)/python -m
+
+.DEFAULT_GOAL := help
+.PHONY: help setup venv java demo demo-data test test-fast check format bench soak mutants clean
+MAKEFLAGS += --no-print-directory
+.SILENT:
+
+help: ## List the targets
+	echo "unshuffle: a partition-aware query optimizer for Spark"
+	echo
+	sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+
+setup: venv java ## Make .venv, install unshuffle into it, see to Java (the other targets do this by themselves)
+	echo "ready: $(BIN)/unshuffle --help"
+
+venv:
+	PYTHON='$(PYTHON)' tools/setup.sh venv
+
+java:
+	PYTHON='$(PYTHON)' tools/setup.sh java
+
+demo: venv java demo-data ## Run the CPU-hours script on sample data and explain its plan
+	echo "==> unshuffle run examples/cpu_hours/cpu_hours.scope"
+	$(BIN)/unshuffle run examples/cpu_hours/cpu_hours.scope \
+		--param data='$(CURDIR)/$(DATA)' --param out='$(CURDIR)/$(OUT)' --param Today=$(TODAY)
+	echo
+	echo "==> unshuffle explain examples/cpu_hours/cpu_hours.scope"
+	$(BIN)/unshuffle explain examples/cpu_hours/cpu_hours.scope \
+		--param data='$(CURDIR)/$(DATA)' --param out='$(CURDIR)/$(OUT)' --param Today=$(TODAY)
+
+demo-data: venv
+	test -d $(DATA) || $(BIN)/python examples/cpu_hours/generate.py --out $(DATA) --processes 20000 --end-date $(TODAY)
+
+test: venv java ## Run all tests
+	$(RUN) pytest
+
+test-fast: venv ## Run the tests that need no JVM
+	$(RUN) pytest -m "not spark"
+
+check: venv ## Lint, formatting, types and the direction of imports
+	$(RUN) ruff check --quiet --output-format concise .
+	$(RUN) ruff format --check --quiet . || { echo "not formatted as ruff does; run: make format"; exit 1; }
+	$(RUN) mypy --no-error-summary
+	answer=$$($(BIN)/lint-imports --no-cache --no-logo 2>&1) || { echo "$$answer"; exit 1; }
+
+format: venv ## Format the code and mend what the linter can mend
+	$(RUN) ruff format .
+	$(RUN) ruff check --fix .
+
+bench: venv java ## Run the benchmarks: programs under benchmarks/, both sides in one run
+	found=; for program in benchmarks/bench_*.py; do \
+		test -e "$$program" || continue; found=yes; \
+		echo "==> $$program"; $(BIN)/python "$$program" || exit; \
+	done; test -n "$$found" || echo "there are no benchmarks/bench_*.py yet"
+
+soak: venv ## Try the properties of the optimizer on many generated cases
+	UNSHUFFLE_SOAK=1 $(RUN) pytest tests/properties
+
+mutants: venv ## Break the code in small ways and see that a test notices each
+	$(BIN)/python tools/mutants.py
+
+clean: ## Remove .venv, caches and what the examples wrote
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info \
+		examples/data examples/out spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
