@@ -1,0 +1,33 @@
+"""Pairs what began with what ended, where nothing but time and place connects them."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+
+from unshuffle.operators import Combiner, Row
+
+
+class NextEnd(Combiner):
+    """Each start of a machine with the first end after it, if that comes before the machine's next start.
+
+    A machine runs one job at a time, so an end belongs to the last start before it. A job that never ended, because the
+    machine went down, has no end; an end whose start was never logged belongs to nothing.
+    """
+
+    def combine_rows(self, key: Row, left_rows: list[Row], right_rows: list[Row]) -> Iterator[Row]:
+        starts = sorted(left_rows, key=lambda row: row["started"])
+        ends = sorted(right_rows, key=lambda row: row["ended"])
+        end_times = [end["ended"] for end in ends]
+        for i, start in enumerate(starts):
+            first = bisect.bisect_left(end_times, start["started"])
+            found = ends[first] if first < len(ends) else None
+            if found and i + 1 < len(starts) and found["ended"] > starts[i + 1]["started"]:
+                found = None
+            yield {
+                **key,
+                "job": start["job"],
+                "started": start["started"],
+                "ended": found and found["ended"],
+                "exit_code": found and found["exit_code"],
+            }
