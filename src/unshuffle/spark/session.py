@@ -1,0 +1,177 @@
+"""An embedded Spark for those who bring none, and what a Spark must be for those who do.
+
+The embedded session uses this machine alone, listens on the loopback address, and says nothing on the terminal that is
+not meant for the user. A session that exists already is never reconfigured.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import IO
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from unshuffle.errors import UserError
+
+OLDEST, NEWEST = (4, 1), (4, 3)  # the Spark versions that are tested
+OLDEST_JAVA = 17
+_INSTALL_JAVA = "install Java 17 or newer, for example `apt install openjdk-17-jre-headless`, or set JAVA_HOME"
+
+_LOGGING = """\
+rootLogger.level = fatal
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c{1}: %m%n
+# At another level than the root's, the gateway would announce that it changes it.
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = fatal
+"""
+# The JVM prints this before any setting of ours is read.
+_NOISE = b"WARNING: Using incubator modules"
+
+
+def start(master: str | None = None) -> SparkSession:
+    """The running session, or a new one on `master` (this machine, unless told otherwise)."""
+    if SparkContext._active_spark_context is not None:
+        spark = SparkSession.builder.getOrCreate()
+    else:
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which chose the master and started the JVM
+        if not submitted:
+            _check_java()
+            master = master or "local[*]"
+            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        spark = _start(_settings(master), submitted)
+    check(spark)
+    return spark
+
+
+def check(spark: SparkSession) -> None:
+    """Refuses a session that cannot run our plans, in one sentence."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise UserError(
+            "unshuffle needs a classic Spark session, and this one is a Spark Connect session",
+            hint='make it with SparkSession.builder.master("local[*]") or spark-submit, not with .remote(...)',
+        )
+    version = re.match(r"(\d+)\.(\d+)", spark.version)
+    if version is None or not OLDEST <= (int(version[1]), int(version[2])) <= NEWEST:
+        raise UserError(
+            f"Spark {spark.version} is not supported",
+            hint=f"supported are Spark {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}",
+        )
+
+
+@contextmanager
+def temporarily(spark: SparkSession, **settings: str | int | bool | None) -> Iterator[None]:
+    """The session's settings changed for a while (None: unset), then exactly as before, the unset ones unset again."""
+    conf = spark._jsparkSession.sessionState().conf()
+    before = {key: spark.conf.get(key) if conf.contains(key) else None for key in settings}
+
+    def apply(values: dict[str, str | int | bool | None]) -> None:
+        for key, value in values.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
+
+    try:
+        apply(dict(settings))
+        yield
+    finally:
+        apply(dict(before))
+
+
+# --------------------------------------------------------------------------------------------------------- a new session
+
+
+def _settings(master: str | None) -> dict[str, str]:
+    settings = {
+        "spark.app.name": "unshuffle",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    if master is not None:
+        settings["spark.master"] = master
+    if master is not None and master.startswith("local"):
+        folder = Path(tempfile.mkdtemp(prefix="unshuffle-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        logging = folder / "log4j2.properties"
+        logging.write_text(_LOGGING)
+        settings |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.memory": f"{_memory_to_use() >> 20}m",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+            "spark.sql.shuffle.partitions": str(2 * _cores(master)),
+            "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        }
+    return settings
+
+
+def _start(settings: dict[str, str], submitted: bool) -> SparkSession:
+    conf = SparkConf(loadDefaults=False)
+    for key, value in settings.items():
+        conf.set(key, value)
+    if not submitted and SparkContext._gateway is None:
+        # What Spark's JVM says on stderr (Python workers' prints too) passes through here.
+        try:
+            gateway = launch_gateway(conf, {"stderr": subprocess.PIPE})  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            raise UserError("Spark's Java process did not start", hint=_INSTALL_JAVA) from error
+        Thread(target=_pass_on, args=(gateway.proc.stderr,), daemon=True, name="spark-stderr").start()
+        SparkContext._ensure_initialized(gateway=gateway)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True  # they print every error, with Java's stack, before we see it
+    return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def _pass_on(stream: IO[bytes]) -> None:
+    for line in stream:
+        if not line.startswith(_NOISE):
+            os.write(2, line)
+
+
+def _cores(master: str) -> int:
+    asked = re.match(r"local\[(\d+)", master)
+    if asked:
+        return int(asked[1])
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory_to_use() -> int:
+    """Half of what the machine or the container has. Beyond 31 GiB the JVM's pointers double in size."""
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.exists() and (text := limit.read_text().strip()).isdecimal():
+        available = min(available, int(text))
+    return min(max(available // 2, 1 << 30), 31 << 30)
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else "java"
+    if shutil.which(java) is None:
+        raise UserError(f"Spark needs Java, and there is no {java}", hint=_INSTALL_JAVA)
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version is None:
+        raise UserError(f"`{java} -version` does not tell its version", hint=_INSTALL_JAVA)
+    if int(version[1]) < OLDEST_JAVA:
+        raise UserError(f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is Java {version[1]}", hint=_INSTALL_JAVA)
