@@ -32,11 +32,11 @@ java:
 demo: venv java demo-data ## Run the CPU-hours script on sample data and explain its plan
 	echo "==> unshuffle run examples/cpu_hours/cpu_hours.scope"
 	$(BIN)/unshuffle run examples/cpu_hours/cpu_hours.scope \
-		--param data='$(CURDIR)/$(DATA)' --param out='$(CURDIR)/$(OUT)' --param Today=$(TODAY)
+		--param data=$(DATA) --param out=$(OUT) --param Today=$(TODAY)
 	echo
 	echo "==> unshuffle explain examples/cpu_hours/cpu_hours.scope"
 	$(BIN)/unshuffle explain examples/cpu_hours/cpu_hours.scope \
-		--param data='$(CURDIR)/$(DATA)' --param out='$(CURDIR)/$(OUT)' --param Today=$(TODAY)
+		--param data=$(DATA) --param out=$(OUT) --param Today=$(TODAY)
 
 demo-data: venv
 	test -d $(DATA) || $(BIN)/python examples/cpu_hours/generate.py --out $(DATA) --processes 20000 --end-date $(TODAY)
