@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 
 class Pipes(exp.Expression):
@@ -142,6 +142,18 @@ class ScopeSqlParser(SparkParser):
                 operator = self.TERM[self._prev.token_type]
                 this = self.expression(operator(this=this, expression=self._parse_factor(parse_mod)))
         return this
+
+    def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """SCOPE writes `a UNION ALL b`: a rowset's name is a query where an operand of a set operation stands."""
+        parsed = super()._parse_select(*args, **kwargs)
+        if parsed is None and kwargs.get("parse_set_operation") is False and (table := self._parse_table_parts()):
+            parsed = exp.select("*").from_(table)
+        return parsed
+
+    def parse_set_operation(self, this: exp.Expr | None, *args: Any, **kwargs: Any) -> exp.SetOperation | None:
+        if isinstance(this, exp.Column) and not this.table:
+            this = exp.select("*").from_(exp.Table(this=this.this))
+        return super().parse_set_operation(this, *args, **kwargs)
 
     def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         if self._curr and self._curr.text.upper() == "SSTREAM" and self._next.token_type == TokenType.STRING:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from unshuffle.errors import Source, Span, SyntaxProblem
 from unshuffle.language.dialect import Scope, ScopeSqlParser, StreamTable
@@ -206,8 +206,6 @@ class ScopeParser(ScopeSqlParser):
     def _query(self) -> exp.Expr:
         first = self._curr
         query = ScopeSqlParser._parse_statement(self)
-        if isinstance(query, exp.Subquery) and not isinstance(query, exp.Query):
-            query = query.unnest()
         if isinstance(query, exp.Column | exp.Identifier):
             # `copy = rowset` is a query too.
             query = exp.select("*").from_(exp.to_table(query.name))

@@ -1,0 +1,26 @@
+"""Named tables that lie in folders: `DIR/NAME.parquet` (a file or a folder) and `DIR/NAME.ss` are the table NAME."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unshuffle.errors import FileProblem
+
+
+class TableFolders:
+    """The tables of the folders given with --tables. Later folders hide tables of earlier ones."""
+
+    def __init__(self, folders: tuple[str, ...] = ()) -> None:
+        self._paths: dict[str, Path] = {}
+        for folder in folders:
+            if not Path(folder).is_dir():
+                raise FileProblem(f"there is no folder {folder!r} to take tables from")
+            for entry in sorted(Path(folder).iterdir()):
+                if entry.suffix in (".parquet", ".ss") and not entry.name.startswith((".", "_")):
+                    self._paths[entry.stem.lower()] = entry
+
+    def find(self, name: str) -> Path | None:
+        return self._paths.get(name.lower())
+
+    def names(self) -> list[str]:
+        return [path.stem for path in self._paths.values()]

@@ -1,0 +1,694 @@
+"""From sqlglot's expressions to ours: names become columns, operators and functions get their types.
+
+What has no meaning of its own for an optimizer (an interval, a collation, `struct(a AS x)`) becomes a `Template`: Spark's
+own text around operands that are bound. What cannot even be that raises `NotUnderstood`, and the query around it is left
+to Spark whole.
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Protocol
+
+import pyarrow as pa
+from sqlglot import exp
+
+from unshuffle.algebra.expressions import (
+    AggregateCall,
+    Call,
+    Case,
+    Cast,
+    Exists,
+    Expression,
+    Field,
+    InSubquery,
+    Lambda,
+    Literal,
+    Ref,
+    ScalarSubquery,
+    SortKey,
+    Template,
+    Variable,
+    WindowCall,
+    is_aggregate,
+)
+from unshuffle.algebra.logical import Plan, outer_columns
+from unshuffle.catalog.schema import DataType
+from unshuffle.catalog.types import arithmetic_type, common_type, from_spark_name, literal_type, spark_name
+from unshuffle.errors import NameProblem, Span, TypeProblem
+from unshuffle.language import functions
+from unshuffle.language.dialect import Pipes, pipe_operands
+from unshuffle.language.dialect import Scope as ScopeDialect
+from unshuffle.language.environment import Environment
+from unshuffle.language.functions import Function, Kind
+from unshuffle.language.parameters import Parameters
+from unshuffle.language.scope import Scope
+
+BOOLEAN = pa.bool_()
+
+
+class NotUnderstood(Exception):
+    """A construct that only Spark understands; the reason is shown under `fallbacks`."""
+
+
+class QueryContext(Protocol):
+    """What an expression needs of the query it stands in."""
+
+    environment: Environment
+    parameters: Parameters
+
+    def span(self, node: exp.Expr) -> Span: ...
+
+    def subquery(self, query: exp.Expr, outer: Scope) -> Plan: ...
+
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "div",
+    exp.EQ: "=",
+    exp.NullSafeEQ: "<=>",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.Like: "like",
+    exp.ILike: "ilike",
+    exp.RegexpLike: "rlike",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+    exp.DPipe: "||",
+}
+_ARITHMETIC = {"+", "-", "*", "/", "%", "div"}
+_BITWISE = {"&", "|", "^"}
+_NO_PARENTHESES: dict[type[exp.Expr], tuple[str, DataType]] = {
+    exp.CurrentDate: ("current_date", pa.date32()),
+    exp.CurrentTimestamp: ("current_timestamp", pa.timestamp("us", tz="UTC")),
+    exp.CurrentUser: ("current_user", pa.string()),
+    exp.SessionUser: ("session_user", pa.string()),
+}
+_IS = {True: "is true", False: "is false"}
+
+
+@dataclass(slots=True)
+class ExpressionBinder:
+    """Binds the expressions of one clause of one query."""
+
+    query: QueryContext
+    scope: Scope
+    aliases: Mapping[str, Expression] = field(default_factory=dict)  # earlier items of the same SELECT list
+    windows: Mapping[str, exp.Window] = field(default_factory=dict)  # the WINDOW clause
+    variables: tuple[Variable, ...] = ()
+
+    def bind(self, node: exp.Expr) -> Expression:
+        for kind in type(node).__mro__:
+            rule = _RULES.get(kind)
+            if rule is not None:
+                return rule(self, node)
+        return self._template(node)
+
+    def predicate(self, node: exp.Expr, clause: str) -> Expression:
+        bound = self.bind(node)
+        if bound.type is not None and bound.type not in (BOOLEAN, pa.null()):
+            message = f"{clause} needs a condition, but this is of type {spark_name(bound.type)}"
+            raise TypeProblem(message, self.query.span(node))
+        return bound
+
+    def sort_keys(self, order: exp.Expr | None) -> tuple[SortKey, ...]:
+        return tuple(self.sort_key(o, self.bind(o.this)) for o in order.expressions) if order else ()
+
+    @staticmethod
+    def sort_key(ordered: exp.Expr, expression: Expression) -> SortKey:
+        descending = bool(ordered.args.get("desc"))
+        nulls_first = ordered.args.get("nulls_first")
+        return SortKey(expression, descending, not descending if nulls_first is None else bool(nulls_first))
+
+    # --- names
+
+    def _column(self, node: exp.Expr) -> Expression:
+        parts = [part.name for part in node.parts]  # type: ignore[attr-defined]
+        if len(parts) == 1:
+            for variable in reversed(self.variables):
+                if variable.name.lower() == parts[0].lower():
+                    return variable
+        elif self.variables and any(v.name.lower() == parts[0].lower() for v in self.variables):
+            variable = next(v for v in reversed(self.variables) if v.name.lower() == parts[0].lower())
+            return self._fields(variable, tuple(parts[1:]), node)
+        span = self.query.span(node)
+        found = self.scope.find(parts, span)
+        if found and (not found.outer or parts[0].lower() not in self.aliases):
+            return self._fields(Ref(found.column), found.fields, node)
+        if parts[0].lower() in self.aliases:
+            # A SELECT item may use the alias of an item before it.
+            return self._fields(self.aliases[parts[0].lower()], tuple(parts[1:]), node)
+        raise self.scope.unknown(parts, span)
+
+    def _fields(self, operand: Expression, fields: tuple[str, ...], node: exp.Expr) -> Expression:
+        for name in fields:
+            operand = self._field(operand, name, node)
+        return operand
+
+    def _field(self, operand: Expression, name: str, node: exp.Expr) -> Expression:
+        type = operand.type
+        if type is None or pa.types.is_list(type) or pa.types.is_map(type):
+            return Field(operand, name, None)
+        if not pa.types.is_struct(type):
+            message = f"{name!r} is no field of this: it is of type {spark_name(type)}"
+            raise NameProblem(message, self.query.span(node))
+        by_name = {type.field(i).name.lower(): type.field(i).type for i in range(type.num_fields)}
+        if name.lower() not in by_name:
+            known = ", ".join(type.field(i).name for i in range(type.num_fields))
+            raise NameProblem(f"unknown field {name!r}", self.query.span(node), f"its fields are: {known}")
+        return Field(operand, name, by_name[name.lower()])
+
+    def _dot(self, node: exp.Expr) -> Expression:
+        if not isinstance(node.expression, exp.Identifier):
+            raise NotUnderstood("a function with a qualified name")
+        return self._field(self.bind(node.this), node.expression.name, node)
+
+    # --- values
+
+    def _literal(self, node: exp.Expr) -> Expression:
+        if node.args.get("is_string"):
+            return Literal(node.name, pa.string())
+        return self._number(node.name)
+
+    @staticmethod
+    def _number(text: str, sign: int = 1) -> Expression:
+        if re.fullmatch(r"\d+", text):
+            value = sign * int(text)
+            type = literal_type(value)
+            return Literal(decimal.Decimal(value) if pa.types.is_decimal(type) else value, type)
+        if re.search(r"[eE]", text):
+            return Literal(sign * float(text), pa.float64())
+        exact = decimal.Decimal(text)
+        digits, scale = len(exact.as_tuple().digits), max(0, -int(exact.as_tuple().exponent))
+        if max(digits, scale) > 38:
+            raise NotUnderstood("a decimal literal of more than 38 digits")
+        return Literal(sign * exact, pa.decimal128(max(digits, scale), scale))
+
+    def _parameter(self, node: exp.Expr) -> Expression:
+        constant = self.query.parameters.get(node.name, self.query.span(node))
+        return Literal(constant.value, constant.type)
+
+    # --- operators
+
+    def _binary(self, node: exp.Expr) -> Expression:
+        operator = _BINARY[type(node)]
+        # Left-deep chains (a AND b AND c ...) run to thousands of terms in generated queries: no recursion on the left.
+        chain: list[exp.Expr] = []
+        while type(node) in _BINARY and _BINARY[type(node)] == operator and isinstance(node, exp.Binary):
+            chain.append(node)
+            node = node.this
+        left = self.bind(node)
+        for link in reversed(chain):
+            left = self._operation(operator, left, self.bind(link.expression), link)
+        return left
+
+    def _operation(self, operator: str, left: Expression, right: Expression, node: exp.Expr) -> Expression:
+        if operator in _ARITHMETIC:
+            type = arithmetic_type(operator, left.type, right.type)
+        elif operator in _BITWISE:
+            type = common_type(left.type, right.type)
+        elif operator in ("<<", ">>"):
+            type = left.type
+        elif operator == "||":
+            type = self._concatenation_type(left.type, right.type)
+        else:
+            type = BOOLEAN
+            if operator in ("and", "or"):
+                for side, part in ((left, node.this), (right, node.expression)):
+                    if side.type is not None and side.type not in (BOOLEAN, pa.null(), pa.string()):
+                        message = f"{operator.upper()} needs conditions, but this is of type {spark_name(side.type)}"
+                        raise TypeProblem(message, self.query.span(part))
+        return Call(operator, (left, right), type)
+
+    @staticmethod
+    def _concatenation_type(left: DataType, right: DataType) -> DataType:
+        if left is None or right is None:
+            return None
+        if pa.types.is_list(left) or pa.types.is_list(right):
+            return common_type(left, right)
+        return pa.binary() if pa.types.is_binary(left) and pa.types.is_binary(right) else pa.string()
+
+    def _pipes(self, node: exp.Expr) -> Expression:
+        """`||` is OR when, read as OR, all its operands are conditions; otherwise Spark's concatenation."""
+        assert isinstance(node, Pipes)
+        try:
+            parts = [self.bind(part) for part in pipe_operands(node)]
+        except TypeProblem:
+            parts = []
+        if parts and all(part.type == BOOLEAN for part in parts):
+            return reduce(lambda left, right: Call("or", (left, right), BOOLEAN), parts)
+        return self.bind(node.this)
+
+    def _negative(self, node: exp.Expr) -> Expression:
+        if isinstance(node.this, exp.Literal) and not node.this.args.get("is_string"):
+            return self._number(node.this.name, -1)
+        operand = self.bind(node.this)
+        return Call("negative", (operand,), operand.type)
+
+    def _not(self, node: exp.Expr) -> Expression:
+        return Call("not", (self.bind(node.this),), BOOLEAN)
+
+    def _bitwise_not(self, node: exp.Expr) -> Expression:
+        operand = self.bind(node.this)
+        return Call("~", (operand,), operand.type)
+
+    def _is(self, node: exp.Expr) -> Expression:
+        operand = self.bind(node.this)
+        if isinstance(node.expression, exp.Null):
+            return Call("isnull", (operand,), BOOLEAN)
+        if isinstance(node.expression, exp.Boolean):
+            return Call(_IS[bool(node.expression.this)], (operand,), BOOLEAN)
+        return self._template(node)
+
+    def _distinct_from(self, node: exp.Expr) -> Expression:
+        return Call("not", (Call("<=>", (self.bind(node.this), self.bind(node.expression)), BOOLEAN),), BOOLEAN)
+
+    def _between(self, node: exp.Expr) -> Expression:
+        if node.args.get("symmetric"):
+            raise NotUnderstood("BETWEEN SYMMETRIC")
+        parts = (self.bind(node.this), self.bind(node.args["low"]), self.bind(node.args["high"]))
+        return Call("between", parts, BOOLEAN)
+
+    def _in(self, node: exp.Expr) -> Expression:
+        if node.args.get("unnest") or node.args.get("field"):
+            raise NotUnderstood("IN over something else than a list or a query")
+        if query := node.args.get("query"):
+            needle = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+            plan = self.query.subquery(query, self.scope)
+            operands = tuple(self.bind(part) for part in needle)
+            if len(plan.columns) != len(operands):
+                message = f"IN compares {len(operands)} value(s) with a query of {len(plan.columns)} columns"
+                raise TypeProblem(message, self.query.span(node))
+            return InSubquery(operands, plan, outer_columns(plan))
+        return Call("in", (self.bind(node.this), *(self.bind(e) for e in node.expressions)), BOOLEAN)
+
+    def _escape(self, node: exp.Expr) -> Expression:
+        like = self.bind(node.this)
+        if not isinstance(like, Call) or like.function not in ("like", "ilike"):
+            return self._template(node)
+        return Call(like.function, (*like.arguments, self.bind(node.expression)), BOOLEAN)
+
+    def _like(self, node: exp.Expr) -> Expression:
+        if isinstance(node.expression, exp.Any | exp.All) or node.args.get("negate"):
+            return self._template(node)
+        return self._binary(node)
+
+    def _case(self, node: exp.Expr) -> Expression:
+        operand = self.bind(node.this) if node.this else None
+        branches: list[tuple[Expression, Expression]] = []
+        for when in node.args["ifs"]:
+            if operand is None:
+                condition = self.predicate(when.this, "WHEN")
+            else:
+                condition = Call("=", (operand, self.bind(when.this)), BOOLEAN)
+            branches.append((condition, self.bind(when.args["true"])))
+        default = node.args.get("default")
+        otherwise = self.bind(default) if default is not None else None
+        values = [value for _, value in branches] + ([otherwise] if otherwise is not None else [])
+        return Case(tuple(branches), otherwise, reduce(common_type, (v.type for v in values)))
+
+    def _if(self, node: exp.Expr) -> Expression:
+        condition = self.predicate(node.this, "IF")
+        then = self.bind(node.args["true"])
+        otherwise = self.bind(node.args["false"]) if node.args.get("false") else Literal(None, pa.null())
+        return Call("if", (condition, then, otherwise), common_type(then.type, otherwise.type))
+
+    def _cast(self, node: exp.Expr) -> Expression:
+        if node.args.get("format"):
+            return self._template(node)
+        text = node.args["to"].sql(dialect=ScopeDialect)
+        try:
+            type = from_spark_name(text)
+        except ValueError as error:
+            raise TypeProblem(str(error), self.query.span(node)) from None
+        operand = self.bind(node.this)
+        return Cast(operand, type, safe=isinstance(node, exp.TryCast))
+
+    def _bracket(self, node: exp.Expr) -> Expression:
+        if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+            return self._template(node)
+        container, index = self.bind(node.this), self.bind(node.expressions[0])
+        type: DataType = None
+        if container.type is not None and pa.types.is_list(container.type):
+            type = container.type.value_type
+        elif container.type is not None and pa.types.is_map(container.type):
+            type = container.type.item_type
+        return Call("[]", (container, index), type)
+
+    def _extract(self, node: exp.Expr) -> Expression:
+        unit = node.this.name.upper()
+        type = pa.decimal128(8, 6) if unit in ("SECOND", "SECONDS", "S", "SEC", "SECS") else pa.int32()
+        return Template((f"extract({unit} FROM ", ")"), (self.bind(node.expression),), type)
+
+    def _interval(self, node: exp.Expr) -> Expression:
+        unit = node.args.get("unit")
+        words = unit.sql(dialect=ScopeDialect).upper().split() if unit is not None else []
+        type: DataType = None
+        if words:
+            first, last = words[0].rstrip("S"), words[-1].rstrip("S")
+            if {first, last} <= {"YEAR", "MONTH", "QUARTER"}:
+                type = pa.month_day_nano_interval()
+            elif {first, last} <= {"DAY", "HOUR", "MINUTE", "SECOND", "WEEK", "MILLISECOND", "MICROSECOND"}:
+                type = pa.duration("us")
+        value = node.this
+        if isinstance(value, exp.Literal) or value is None:
+            return Template((node.sql(dialect=ScopeDialect),), (), type)
+        return Template(("INTERVAL (", f") {' '.join(words)}"), (self.bind(value),), type)
+
+    def _tuple(self, node: exp.Expr) -> Expression:
+        return Call("struct", tuple(self.bind(part) for part in node.expressions), None)
+
+    def _substring(self, node: exp.Expr) -> Expression:
+        parts = [node.this, node.args.get("start"), node.args.get("length")]
+        return self._call("substring", [part for part in parts if part is not None], node)
+
+    def _trim(self, node: exp.Expr) -> Expression:
+        if node.args.get("position") or node.expression or node.args.get("collation"):
+            template = self._template(node)
+            return Template(template.pieces, template.operands, pa.string())
+        return self._call("trim", [node.this], node)
+
+    def _position(self, node: exp.Expr) -> Expression:
+        arguments = [node.args["substr"], node.this]
+        if node.args.get("position"):
+            arguments.append(node.args["position"])
+        return self._call("locate", arguments, node)
+
+    # --- functions
+
+    def _anonymous(self, node: exp.Expr) -> Expression:
+        return self._call(node.name, list(node.expressions), node)
+
+    def _no_parentheses(self, node: exp.Expr) -> Expression:
+        name, result = _NO_PARENTHESES[next(k for k in type(node).__mro__ if k in _NO_PARENTHESES)]
+        return Call(name, (), result)
+
+    def _known(self, name: str, node: exp.Expr) -> Function:
+        function = functions.find(name) or self.query.environment.function(name)
+        if function is None:
+            near = functions.similar(name)
+            hint = f"did you mean {' or '.join(near)}?" if near else "it is neither built into Spark nor registered"
+            raise NameProblem(f"unknown function {name!r}", self.query.span(node), hint)
+        return function
+
+    def _call(
+        self, name: str, arguments: list[exp.Expr], node: exp.Expr, ignore_nulls: bool = False, windowed: bool = False
+    ) -> Expression:
+        function = self._known(name, node)
+        if function.kind is Kind.TABLE:
+            raise NotUnderstood(f"{function.name}, a function that yields rows")
+        if function.kind is Kind.WINDOW and not windowed:
+            raise TypeProblem(f"{name} needs an OVER clause", self.query.span(node))
+        distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
+        if distinct:
+            arguments = [*arguments[0].expressions, *arguments[1:]]
+        if arguments and isinstance(arguments[-1], exp.IgnoreNulls | exp.RespectNulls):
+            ignore_nulls = ignore_nulls or isinstance(arguments[-1], exp.IgnoreNulls)
+            arguments = [*arguments[:-1], arguments[-1].this]
+        if function.name == "count" and not distinct and any(isinstance(a, exp.Star) for a in arguments):
+            arguments = [exp.Literal.number(1)]  # count(*) is count(1)
+        if any(
+            isinstance(a, exp.Alias | exp.Kwarg | exp.Star | exp.Ordered | exp.Order | exp.PropertyEQ)
+            for a in arguments
+        ):
+            if function.kind is Kind.SCALAR:
+                return self._template(node)
+            raise NotUnderstood(f"the arguments of {function.name}")
+        if not function.arity.accepts(len(arguments)):
+            message = f"{function.name} takes {function.arity} argument(s), but {len(arguments)} are given"
+            raise TypeProblem(message, self.query.span(node))
+        bound = self._arguments(function, arguments)
+        result = function.result_type([argument.type for argument in bound])
+        if function.kind is Kind.AGGREGATE:
+            if any(is_aggregate(argument) for argument in bound) and not windowed:
+                message = f"{function.name} cannot take another aggregate as its argument"
+                raise TypeProblem(message, self.query.span(node), "aggregate in a sub-query first")
+            return AggregateCall(
+                function.name,
+                bound,
+                result,
+                distinct,
+                ignore_nulls=ignore_nulls,
+                deterministic=function.deterministic,
+            )
+        if distinct:
+            raise TypeProblem(f"DISTINCT has no meaning in {name}", self.query.span(node))
+        if ignore_nulls:
+            raise NotUnderstood("IGNORE NULLS")
+        return Call(function.name, bound, result, function.deterministic)
+
+    def _arguments(self, function: Function, arguments: list[exp.Expr]) -> tuple[Expression, ...]:
+        """Binds the plain arguments first: the types of a lambda's parameters follow from them."""
+        bound: list[Expression | None] = [None if isinstance(a, exp.Lambda) else self.bind(a) for a in arguments]
+        first = next((b for b in bound if b is not None), None)
+        for i, argument in enumerate(arguments):
+            if isinstance(argument, exp.Lambda):
+                bound[i] = self._lambda(argument, first)
+        return tuple(b for b in bound if b is not None)
+
+    def _lambda(self, node: exp.Lambda, container: Expression | None) -> Lambda:
+        names = [e.name for e in node.expressions]
+        types: list[DataType] = [None] * len(names)
+        if container is not None and container.type is not None:
+            if pa.types.is_list(container.type) and len(names) == 1:
+                types = [container.type.value_type]
+            elif pa.types.is_map(container.type) and len(names) == 2:
+                types = [container.type.key_type, container.type.item_type]
+        parameters = tuple(Variable(n, t) for n, t in zip(names, types, strict=True))
+        inner = ExpressionBinder(self.query, self.scope, self.aliases, self.windows, (*self.variables, *parameters))
+        return Lambda(parameters, inner.bind(_lambda_body(node)))
+
+    def _filter(self, node: exp.Expr) -> Expression:
+        call = self.bind(node.this)
+        if not isinstance(call, AggregateCall):
+            raise TypeProblem("FILTER needs an aggregate function before it", self.query.span(node))
+        where = self.predicate(node.expression.this, "FILTER")
+        return AggregateCall(
+            call.function,
+            call.arguments,
+            call.type,
+            call.distinct,
+            where,
+            call.within,
+            call.ignore_nulls,
+            call.deterministic,
+        )
+
+    def _within_group(self, node: exp.Expr) -> Expression:
+        call_node = node.this
+        function = self._known(call_node.name, call_node)
+        distinct = bool(call_node.expressions) and isinstance(call_node.expressions[0], exp.Distinct)
+        arguments = call_node.expressions[0].expressions if distinct else call_node.expressions
+        bound = tuple(self.bind(argument) for argument in arguments)
+        within = self.sort_keys(node.expression)
+        types = [*(k.expression.type for k in within), *(a.type for a in bound)]
+        result = function.result_type(types) if function.arity.accepts(len(types)) else None
+        return AggregateCall(function.name, bound, result, distinct, None, within, False, function.deterministic)
+
+    def _ignore_nulls(self, node: exp.Expr) -> Expression:
+        if not isinstance(node.this, exp.Anonymous):
+            raise NotUnderstood("IGNORE NULLS")
+        return self._call(node.this.name, list(node.this.expressions), node.this, isinstance(node, exp.IgnoreNulls))
+
+    def _window(self, node: exp.Expr) -> Expression:
+        assert isinstance(node, exp.Window)
+        call = self._windowed_call(node.this)
+        specification = node
+        if node.args.get("alias") is not None:
+            name = node.args["alias"].name
+            if name.lower() not in self.windows:
+                raise NameProblem(f"unknown window {name!r}", self.query.span(node))
+            specification = self.windows[name.lower()]
+            if node.args.get("partition_by") or node.args.get("order") or node.args.get("spec"):
+                raise NotUnderstood("a window that extends another")
+        partition = tuple(self.bind(e) for e in specification.args.get("partition_by") or ())
+        order = self.sort_keys(specification.args.get("order"))
+        return WindowCall(call, partition, order, self._frame(specification.args.get("spec")))
+
+    def _windowed_call(self, node: exp.Expr) -> AggregateCall | Call:
+        ignore_nulls = False
+        if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+            ignore_nulls, node = isinstance(node, exp.IgnoreNulls), node.this
+        if isinstance(node, exp.Anonymous):
+            function = self._known(node.name, node)
+            if function.kind is Kind.WINDOW and ignore_nulls:
+                raise NotUnderstood("IGNORE NULLS in a window")
+            call = self._call(node.name, list(node.expressions), node, ignore_nulls, windowed=True)
+        else:
+            call = self.bind(node)
+        if not isinstance(call, AggregateCall | Call):
+            raise NotUnderstood("a window over something else than a function")
+        return call
+
+    def _frame(self, spec: exp.Expr | None) -> str | None:
+        if spec is None:
+            return None
+        if spec.args.get("exclude"):
+            raise NotUnderstood("EXCLUDE in a window frame")
+
+        def bound(value: object, side: object, default: str) -> str:
+            if value is None:
+                return default
+            if isinstance(value, str):
+                return f"{value.upper()} {str(side or '').upper()}".strip()
+            assert isinstance(value, exp.Expr)
+            expression = self.bind(value)
+            from unshuffle.algebra.sql import to_sql  # here only: text is otherwise made after binding
+
+            return f"{to_sql(expression, lambda column: column.name)} {str(side).upper()}"
+
+        start = bound(spec.args.get("start"), spec.args.get("start_side"), "UNBOUNDED PRECEDING")
+        end = bound(spec.args.get("end"), spec.args.get("end_side"), "CURRENT ROW")
+        return f"{str(spec.args['kind']).upper()} BETWEEN {start} AND {end}"
+
+    # --- subqueries
+
+    def _scalar_subquery(self, node: exp.Expr) -> Expression:
+        plan = self.query.subquery(node, self.scope)
+        if len(plan.columns) != 1:
+            message = f"a query used as a value must have one column, but this has {len(plan.columns)}"
+            raise TypeProblem(message, self.query.span(node))
+        return ScalarSubquery(plan, outer_columns(plan))
+
+    def _exists(self, node: exp.Expr) -> Expression:
+        plan = self.query.subquery(node.this, self.scope)
+        return Exists(plan, outer_columns(plan))
+
+    # --- anything else
+
+    def _template(self, node: exp.Expr) -> Template:
+        """Spark's text for a node, around its operands. sqlglot's generator writes the text; we bind the operands."""
+        if isinstance(node, exp.Query | exp.Star | exp.Alias | exp.Aliases | exp.Placeholder):
+            raise NotUnderstood(f"{node.key} inside an expression")
+        copied = node.copy()
+        operands: list[Expression] = []
+
+        def fill(part: exp.Expr) -> None:
+            for child in list(part.iter_expressions()):
+                if isinstance(child, _BINDABLE):
+                    # Positions are on the copy's nodes too, so errors inside still point to the source.
+                    operands.append(self.bind(child.copy()))
+                    child.replace(exp.Var(this=f"\x01{len(operands) - 1}\x01"))
+                else:
+                    fill(child)
+
+        fill(copied)
+        text = copied.sql(dialect=ScopeDialect)
+        pieces = re.split("\x01(\\d+)\x01", text)
+        ordered = tuple(operands[int(i)] for i in pieces[1::2])
+        return Template(tuple(pieces[0::2]), ordered, None)
+
+
+def _lambda_body(node: exp.Lambda) -> exp.Expr:
+    """sqlglot turns a lambda's parameters inside its body into bare identifiers; we want columns."""
+    body = node.this.copy()
+
+    def column(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Identifier) and not isinstance(part.parent, exp.Column | exp.Dot | exp.Alias):
+            return exp.Column(this=part.copy())
+        if isinstance(part, exp.Dot) and isinstance(part.this, exp.Identifier):
+            return exp.Column(this=part.expression.copy(), table=part.this.copy())
+        return part
+
+    return body.transform(column) if not isinstance(body, exp.Identifier) else exp.Column(this=body)
+
+
+_BINDABLE = (
+    exp.Column,
+    exp.Anonymous,
+    exp.Binary,
+    exp.Paren,
+    exp.Cast,
+    exp.Case,
+    exp.If,
+    exp.Neg,
+    exp.Not,
+    exp.Window,
+    exp.Subquery,
+    exp.Parameter,
+    Pipes,
+    exp.Bracket,
+    exp.Extract,
+    exp.Substring,
+    exp.Exists,
+    exp.In,
+    exp.Between,
+    exp.Boolean,
+)
+
+
+def _null(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+    return Literal(None, pa.null())
+
+
+def _boolean(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+    return Literal(bool(node.this), BOOLEAN)
+
+
+def _hex(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+    digits = node.name
+    return Literal(bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits), pa.binary())
+
+
+def _parentheses(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+    return binder.bind(node.this)
+
+
+_Rule = Callable[[ExpressionBinder, exp.Expr], Expression]
+_RULES: dict[type, _Rule] = {
+    **dict.fromkeys(_BINARY, ExpressionBinder._binary),
+    **dict.fromkeys(_NO_PARENTHESES, ExpressionBinder._no_parentheses),
+    exp.Like: ExpressionBinder._like,
+    exp.ILike: ExpressionBinder._like,
+    Pipes: ExpressionBinder._pipes,
+    exp.Column: ExpressionBinder._column,
+    exp.Dot: ExpressionBinder._dot,
+    exp.Literal: ExpressionBinder._literal,
+    exp.Parameter: ExpressionBinder._parameter,
+    exp.Null: _null,
+    exp.Boolean: _boolean,
+    exp.HexString: _hex,
+    exp.Paren: _parentheses,
+    exp.Neg: ExpressionBinder._negative,
+    exp.Not: ExpressionBinder._not,
+    exp.BitwiseNot: ExpressionBinder._bitwise_not,
+    exp.Is: ExpressionBinder._is,
+    exp.NullSafeNEQ: ExpressionBinder._distinct_from,
+    exp.Between: ExpressionBinder._between,
+    exp.In: ExpressionBinder._in,
+    exp.Escape: ExpressionBinder._escape,
+    exp.Case: ExpressionBinder._case,
+    exp.If: ExpressionBinder._if,
+    exp.Cast: ExpressionBinder._cast,
+    exp.Bracket: ExpressionBinder._bracket,
+    exp.Extract: ExpressionBinder._extract,
+    exp.Interval: ExpressionBinder._interval,
+    exp.Tuple: ExpressionBinder._tuple,
+    exp.Substring: ExpressionBinder._substring,
+    exp.Trim: ExpressionBinder._trim,
+    exp.StrPosition: ExpressionBinder._position,
+    exp.Anonymous: ExpressionBinder._anonymous,
+    exp.Filter: ExpressionBinder._filter,
+    exp.WithinGroup: ExpressionBinder._within_group,
+    exp.IgnoreNulls: ExpressionBinder._ignore_nulls,
+    exp.RespectNulls: ExpressionBinder._ignore_nulls,
+    exp.Window: ExpressionBinder._window,
+    exp.Subquery: ExpressionBinder._scalar_subquery,
+    exp.Exists: ExpressionBinder._exists,
+}

@@ -1,0 +1,39 @@
+"""What the binder asks of the world outside the text: tables, functions, and the schema of what only Spark understands.
+
+`NoSpark` answers from nothing; the Spark side answers from a session that it starts only when it is first asked. A script
+over files whose every piece we understand never asks, and so is bound without a JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from unshuffle.catalog.schema import DataType
+from unshuffle.language.functions import Function
+
+Field = tuple[str, DataType, bool]  # name, type, nullable
+
+
+class Environment(Protocol):
+    def table(self, name: Sequence[str]) -> list[Field] | None:
+        """The columns of a table or view of the Spark session, or None."""
+
+    def function(self, name: str) -> Function | None:
+        """A function registered in the Spark session, or None."""
+
+    def describe(self, sql: str, inputs: Sequence[tuple[str, list[Field]]]) -> list[Field]:
+        """The columns a query would have over inputs of these columns. Raises a UserError that says why it has none."""
+
+
+class NoSpark:
+    """An environment in which there is no Spark to ask."""
+
+    def table(self, name: Sequence[str]) -> list[Field] | None:
+        return None
+
+    def function(self, name: str) -> Function | None:
+        return None
+
+    def describe(self, sql: str, inputs: Sequence[tuple[str, list[Field]]]) -> list[Field]:
+        raise NotImplementedError("a query that only Spark understands cannot be described without Spark")

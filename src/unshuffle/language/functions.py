@@ -1,0 +1,231 @@
+"""Spark's built-in functions: which there are, how many arguments they take, and of what type their result is.
+
+`functions.tsv` is written by `tools/spark_functions.py`, which asks Spark; nothing here needs a JVM. One line a function:
+
+    name  kind  arguments  lambda  deterministic  result
+
+`arguments` are the accepted counts: `1,2` is one or two, `2+` two or more, `2+2` two, four, six and so on. `lambda` names
+the positions that take a lambda, counted from 0, or `-`. `result` is a rule, or several with guards of which the first
+that applies counts:
+
+    bigint                                    always that type
+    arg0                                      the type of the first argument (of a lambda: the type of its body)
+    common, common(1+), common(0+2)           the common type of all arguments, of all from 1 on, of 0, 2, 4 and so on
+    common(arg1,element(arg0))                the common type of the named ones
+    array<arg0>, map<arg0,arg1>               built from other rules
+    element(arg0), key(arg0), value(arg0)     a part of an array's or a map's type
+    + - * / % div                             the type of that operator on the first two arguments
+    sum, avg, round, ceil                     decimals: see `_DECIMAL_RULES`
+    ?                                         no rule fits; only Spark can tell
+    n=2 arg0=integer,void: bigint | double    by the number of arguments and the families of their types
+
+A rule holds for every call that Spark accepts. What it says for other calls means nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from functools import cache, reduce
+from importlib import resources
+
+import pyarrow as pa
+
+from unshuffle.catalog import types
+from unshuffle.catalog.schema import DataType
+
+
+class Kind(Enum):
+    """Where a function may stand."""
+
+    SCALAR = "scalar"
+    AGGREGATE = "aggregate"  # over a group, or over a window
+    WINDOW = "window"  # only with OVER
+    TABLE = "table"  # yields rows: in FROM, in LATERAL VIEW, or alone in a SELECT list
+
+
+@dataclass(frozen=True, slots=True)
+class Arity:
+    """How many arguments: one of `counts`, or, if `step` is not 0, the last of them and any number of steps more."""
+
+    counts: tuple[int, ...]
+    step: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Arity:
+        counts, plus, step = text.partition("+")
+        return cls(tuple(int(count) for count in counts.split(",")), int(step or 1) if plus else 0)
+
+    def accepts(self, n: int) -> bool:
+        more = n - self.counts[-1]
+        return n in self.counts or (self.step > 0 and more > 0 and more % self.step == 0)
+
+    def __str__(self) -> str:
+        first, last = self.counts[0], self.counts[-1]
+        listed = self.counts if self.step <= 1 else (last, last + self.step, last + 2 * self.step)
+        if self.step > 1:
+            return ", ".join(str(count) for count in listed) + ", ..."
+        if self.step == 1:
+            return f"at least {first}"
+        if first == last:
+            return str(first)
+        if len(self.counts) == last - first + 1 > 2:
+            return f"{first} to {last}"
+        return ", ".join(str(count) for count in self.counts[:-1]) + f" or {last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A built-in function. Not deterministic also means that its result depends on the order of its rows (`first`)."""
+
+    name: str
+    kind: Kind
+    arity: Arity
+    lambdas: tuple[int, ...]
+    deterministic: bool
+    result: str
+
+    def result_type(self, argument_types: Sequence[DataType]) -> DataType:
+        """The type of a call; None if unknown. A lambda's type is that of its body, a table function's is not told."""
+        return evaluate(self.result, argument_types)
+
+
+def find(name: str) -> Function | None:
+    """The function of that name, in any case."""
+    return _functions().get(name.lower())
+
+
+def similar(name: str) -> list[str]:
+    """Up to three functions of almost that name, the nearest first."""
+    return get_close_matches(name.lower(), _functions(), n=3, cutoff=0.7)
+
+
+@cache
+def _functions() -> dict[str, Function]:
+    text = resources.files(__package__).joinpath("functions.tsv").read_text(encoding="utf-8")
+    return {function.name: function for function in map(_read, text.splitlines()[1:])}
+
+
+def _read(line: str) -> Function:
+    name, kind, arguments, lambdas, deterministic, result = line.split("\t")
+    positions = () if lambdas == "-" else tuple(int(position) for position in lambdas.split(","))
+    return Function(name, Kind(kind), Arity.parse(arguments), positions, deterministic == "yes", result)
+
+
+# ---------------------------------------------------------------------------------------------------------------- rules
+
+
+def evaluate(rule: str, arguments: Sequence[DataType]) -> DataType:
+    """The type that a rule of `functions.tsv` gives for arguments of these types."""
+    for alternative in rule.split(" | "):
+        guard, colon, term = alternative.partition(": ")
+        if not colon:
+            return _term(alternative, arguments)
+        for condition in guard.split():
+            subject, _, wanted = condition.partition("=")
+            value = subject_of(subject, arguments)
+            if value == "?":
+                return None  # an unknown type: which rule applies cannot be told
+            if value not in wanted.split(","):
+                break
+        else:
+            return _term(term, arguments)
+    return None
+
+
+def subject_of(subject: str, arguments: Sequence[DataType]) -> str:
+    """What a guard looks at: `n`, or the family of an argument's type; empty for an argument that is not there."""
+    if subject == "n":
+        return str(len(arguments))
+    position = int(subject.removeprefix("arg"))
+    return family(arguments[position]) if position < len(arguments) else ""
+
+
+def family(type: DataType) -> str:
+    """The word that guards use for a type."""
+    if type is None:
+        return "?"
+    if types.is_integer(type):
+        return "integer"
+    if types.is_interval(type):
+        return "interval"
+    return re.split(r"[(<]", types.spark_name(type), maxsplit=1)[0]
+
+
+def _term(term: str, arguments: Sequence[DataType]) -> DataType:
+    if term == "?":
+        return None
+    if match := re.fullmatch(r"arg(\d+)", term):
+        position = int(match[1])
+        return arguments[position] if position < len(arguments) else None
+    if match := re.fullmatch(r"common\((\d+)\+(\d*)\)", term):
+        return _common(arguments[int(match[1]) :: int(match[2] or 1)])
+    if match := re.fullmatch(r"common(?:\((.+)\))?", term):
+        return _common([_term(part, arguments) for part in match[1].split(",")] if match[1] else arguments)
+    if match := re.fullmatch(r"(element|key|value)\((.+)\)", term):
+        return _part(match[1], _term(match[2], arguments))
+    if match := re.fullmatch(r"array<(.+)>", term):
+        element = _term(match[1], arguments)
+        return None if element is None else pa.list_(element)
+    if match := re.fullmatch(r"map<([^,]+),(.+)>", term):
+        key, value = _term(match[1], arguments), _term(match[2], arguments)
+        return None if key is None or value is None else pa.map_(key, value)
+    if term in _OPERATORS:
+        return types.arithmetic_type(term, arguments[0], arguments[1]) if len(arguments) > 1 else None
+    if term in _DECIMAL_RULES:
+        first = arguments[0] if arguments else None
+        return _DECIMAL_RULES[term](first.precision, first.scale) if types.is_decimal(first) and first else None
+    return _fixed(term)
+
+
+def _common(arguments: Sequence[DataType]) -> DataType:
+    # Catalyst folds the strings first: the order matters, since string and int meet in bigint.
+    strings_first = sorted(arguments, key=lambda type: type != types.STRING)
+    return reduce(types.common_type, strings_first) if strings_first else None
+
+
+def _part(part: str, whole: DataType) -> DataType:
+    if whole is None:
+        return None
+    if part == "element" and types.is_array(whole):
+        return whole.value_type
+    if part != "element" and pa.types.is_map(whole):
+        return whole.key_type if part == "key" else whole.item_type
+    return None
+
+
+@cache
+def _fixed(name: str) -> DataType:
+    return types.from_spark_name(name)
+
+
+def _sum(precision: int, scale: int) -> pa.DataType:
+    """Ten digits more, so that ten billion rows cannot overflow."""
+    return pa.decimal128(min(38, precision + 10), min(38, scale))
+
+
+def _avg(precision: int, scale: int) -> pa.DataType:
+    """Four digits more on either side of the point."""
+    return pa.decimal128(min(38, precision + 4), min(38, scale + 4))
+
+
+def _round(precision: int, scale: int) -> pa.DataType:
+    """To no digits: one integral digit more, for 9.9 becoming 10."""
+    return pa.decimal128(min(38, precision - scale + 1), 0)
+
+
+def _ceil(precision: int, scale: int) -> pa.DataType:
+    """As `round`, but whole numbers stay as they are."""
+    return _round(precision, scale) if scale else pa.decimal128(precision, 0)
+
+
+_DECIMAL_RULES: dict[str, Callable[[int, int], pa.DataType]] = {
+    "sum": _sum,
+    "avg": _avg,
+    "round": _round,
+    "ceil": _ceil,
+}
+_OPERATORS = ("+", "-", "*", "/", "%", "div")

@@ -1,0 +1,118 @@
+"""Which columns a name can mean at a place in a query.
+
+A scope holds the columns of a FROM clause, each under the alias of the rowset it came from, and the scope of the query
+around it. Names compare without case, as in Spark. The search goes outwards; a name found further out makes the query a
+correlated one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from unshuffle.catalog.schema import Column
+from unshuffle.errors import NameProblem, Span, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """A column as a query sees it: its name, and the alias before the dot. A merged column of a USING join has none
+    unless its alias is written."""
+
+    name: str
+    qualifier: str | None
+    column: Column
+    only_qualified: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    column: Column
+    fields: tuple[str, ...]  # what follows the column's name: fields of a struct
+    outer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    entries: tuple[Visible, ...] = ()
+    parent: Scope | None = None
+
+    def __add__(self, other: Scope) -> Scope:
+        return replace(self, entries=self.entries + other.entries)
+
+    @staticmethod
+    def of(columns: Iterable[Column], qualifier: str | None, parent: Scope | None = None) -> Scope:
+        return Scope(tuple(Visible(c.name, qualifier, c) for c in columns), parent)
+
+    def renamed(self, qualifier: str, names: Sequence[str] | None = None) -> Scope:
+        """Under an alias: `(...) AS qualifier (names)`."""
+        entries = [entry for entry in self.entries if not entry.only_qualified]
+        return Scope(
+            tuple(Visible(names[i] if names else e.name, qualifier, e.column) for i, e in enumerate(entries)),
+            self.parent,
+        )
+
+    def star(self, qualifier: str | None = None) -> list[Visible]:
+        if qualifier is None:
+            return [entry for entry in self.entries if not entry.only_qualified]
+        return [e for e in self.entries if e.qualifier and e.qualifier.lower() == qualifier.lower()]
+
+    def has_qualifier(self, qualifier: str) -> bool:
+        return any(e.qualifier and e.qualifier.lower() == qualifier.lower() for e in self.entries)
+
+    def columns(self) -> frozenset[Column]:
+        return frozenset(entry.column for entry in self.entries)
+
+    def find(self, parts: Sequence[str], span: Span | None) -> Found | None:
+        """The column that `a`, `t.a` or `t.a.field` names, or None. Two of them are an error."""
+        scope: Scope | None = self
+        while scope is not None:
+            for qualified in (True, False):
+                found = scope._matches(parts, qualified)
+                distinct = {entry.column for entry in found}
+                if len(distinct) > 1:
+                    raise _ambiguous(parts, found, span)
+                if found:
+                    fields = tuple(parts[2:] if qualified else parts[1:])
+                    return Found(found[0].column, fields, outer=scope is not self)
+            scope = scope.parent
+        return None
+
+    def _matches(self, parts: Sequence[str], qualified: bool) -> list[Visible]:
+        lowered = [part.lower() for part in parts]
+        if qualified:
+            if len(parts) < 2:
+                return []
+            return [
+                e
+                for e in self.entries
+                if e.qualifier and e.qualifier.lower() == lowered[0] and e.name.lower() == lowered[1]
+            ]
+        return [e for e in self.entries if e.name.lower() == lowered[0] and not e.only_qualified]
+
+    def unknown(self, parts: Sequence[str], span: Span | None) -> NameProblem:
+        """The error for a name that `find` does not know, with a near miss or what there is."""
+        name = ".".join(parts)
+        everything: list[Visible] = []
+        scope: Scope | None = self
+        while scope is not None:
+            everything.extend(scope.entries)
+            scope = scope.parent
+        if len(parts) > 1 and any(e.qualifier and e.qualifier.lower() == parts[0].lower() for e in everything):
+            near = [
+                f"{e.qualifier}.{e.name}" for e in everything if e.qualifier and e.qualifier.lower() == parts[0].lower()
+            ]
+        else:
+            near = [e.name for e in everything]
+        available = list(dict.fromkeys(near))
+        hint = did_you_mean(name if len(parts) > 1 and "." in "".join(available) else parts[-1], available)
+        if hint is None and available:
+            shown = ", ".join(available[:12]) + (", ..." if len(available) > 12 else "")
+            hint = f"the columns here are: {shown}"
+        return NameProblem(f"unknown column {name!r}", span, hint or "there is no FROM clause to take it from")
+
+
+def _ambiguous(parts: Sequence[str], found: list[Visible], span: Span | None) -> NameProblem:
+    choices = sorted({f"{e.qualifier}.{e.name}" if e.qualifier else e.name for e in found})
+    hint = f"say which: {' or '.join(choices)}" if len(choices) > 1 else "give the two columns different names"
+    return NameProblem(f"the column name {'.'.join(parts)!r} is ambiguous", span, hint)
