@@ -104,7 +104,8 @@ def _info(path: str) -> pa.fs.FileInfo | None:
 
 def _system(path: str) -> tuple[pa.fs.FileSystem, str]:
     if is_uri(path):
-        return pa.fs.FileSystem.from_uri(path)
+        system, inner = pa.fs.FileSystem.from_uri(path)
+        return system, inner
     if path.startswith("file:"):
         path = absolute(path)
     return pa.fs.LocalFileSystem(), os.path.abspath(path)
@@ -184,9 +185,9 @@ def as_spark_reads(type: pa.DataType) -> DataType:
     t = pa.types
     if t.is_dictionary(type):
         return as_spark_reads(type.value_type)
-    if t.is_large_string(type):
+    if t.is_large_string(type) or t.is_string_view(type):
         return pa.string()
-    if t.is_large_binary(type) or t.is_fixed_size_binary(type):
+    if t.is_large_binary(type) or t.is_fixed_size_binary(type) or t.is_binary_view(type):
         return pa.binary()
     if type in _UNSIGNED:
         return _UNSIGNED[type]

@@ -38,7 +38,7 @@ from unshuffle.algebra.expressions import (
 )
 from unshuffle.algebra.logical import Plan, outer_columns
 from unshuffle.catalog.schema import DataType
-from unshuffle.catalog.types import arithmetic_type, common_type, from_spark_name, literal_type, spark_name
+from unshuffle.catalog.types import arithmetic_type, common_type, from_spark_name, is_decimal, literal_type, spark_name
 from unshuffle.errors import NameProblem, Span, TypeProblem
 from unshuffle.language import functions
 from unshuffle.language.dialect import Pipes, pipe_operands
@@ -190,8 +190,11 @@ class ExpressionBinder:
     def _number(text: str, sign: int = 1) -> Expression:
         if re.fullmatch(r"\d+", text):
             value = sign * int(text)
-            type = literal_type(value)
-            return Literal(decimal.Decimal(value) if pa.types.is_decimal(type) else value, type)
+            if -(2**63) <= value < 2**63:
+                return Literal(value, pa.int32() if -(2**31) <= value < 2**31 else pa.int64())
+            if len(text) > 38:
+                raise NotUnderstood("a number of more than 38 digits")
+            return Literal(decimal.Decimal(value), pa.decimal128(len(text.lstrip("0")), 0))
         if re.search(r"[eE]", text):
             return Literal(sign * float(text), pa.float64())
         exact = decimal.Decimal(text)
@@ -220,7 +223,7 @@ class ExpressionBinder:
 
     def _operation(self, operator: str, left: Expression, right: Expression, node: exp.Expr) -> Expression:
         if operator in _ARITHMETIC:
-            type = arithmetic_type(operator, left.type, right.type)
+            type = arithmetic_type(operator, _beside(left, right), _beside(right, left))
         elif operator in _BITWISE:
             type = common_type(left.type, right.type)
         elif operator in ("<<", ">>"):
@@ -401,6 +404,8 @@ class ExpressionBinder:
 
     def _known(self, name: str, node: exp.Expr) -> Function:
         function = functions.find(name) or self.query.environment.function(name)
+        if function is None and self.query.environment.has_function(name):
+            raise NotUnderstood(f"{name}, a function of the Spark session")
         if function is None:
             near = functions.similar(name)
             hint = f"did you mean {' or '.join(near)}?" if near else "it is neither built into Spark nor registered"
@@ -593,6 +598,13 @@ class ExpressionBinder:
         pieces = re.split("\x01(\\d+)\x01", text)
         ordered = tuple(operands[int(i)] for i in pieces[1::2])
         return Template(tuple(pieces[0::2]), ordered, None)
+
+
+def _beside(operand: Expression, other: Expression) -> DataType:
+    """The type of an operand of arithmetic: an integer literal beside a decimal counts by its digits."""
+    if isinstance(operand, Literal) and type(operand.value) is int and is_decimal(other.type):
+        return literal_type(operand.value)
+    return operand.type
 
 
 def _lambda_body(node: exp.Lambda) -> exp.Expr:

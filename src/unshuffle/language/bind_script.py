@@ -7,7 +7,7 @@ and Parquet footers, and nothing is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,6 +58,7 @@ def bind(
     environment: Environment,
     check_class: CheckClass,
     is_script: bool = True,
+    check_targets: bool = True,
 ) -> Script:
     """The plan of a script (or, with `is_script` off, of the queries in a .sql text)."""
     binder = ScriptBinder(parameters, tables, environment, check_class)
@@ -69,7 +70,8 @@ def bind(
         if not is_script:
             raise SyntaxProblem(f"{source.name} holds no query")
         raise SyntaxProblem(f"{source.name} outputs nothing", None, 'end it with, e.g., OUTPUT result TO "result.csv";')
-    binder.check_targets()
+    if check_targets:
+        binder.check_targets()
     return inline_single_uses(Script(tuple(binder.outputs)))
 
 
@@ -98,6 +100,7 @@ class ScriptBinder:
     rowsets: dict[str, _Rowset] = field(default_factory=dict)
     views: dict[str, tuple[Source, statements.View]] = field(default_factory=dict)
     expanding: tuple[str, ...] = ()
+    scans: dict[str, Scan] = field(default_factory=dict)  # of stored tables, whose footers are read once
     inputs: list[tuple[str, Span | None]] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
 
@@ -158,8 +161,7 @@ class ScriptBinder:
             if key in self.views:
                 return self._view(key, span)
             if self.tables.find(key) is not None:
-                self.rowsets[key] = _Rowset(Shared(name[0], self._stored_table(name[0], span)), None)
-                return self.rowsets[key].use(self.numbers)
+                return self._stored_table(name[0], span)
         fields = self.environment.table(name)
         if fields is not None:
             return TableScan(tuple(name), tuple(self.numbers.new(n, t, nullable) for n, t, nullable in fields))
@@ -185,7 +187,11 @@ class ScriptBinder:
         assert path is not None
         if path.suffix == ".ss":
             return self._stream(str(path), span)
-        return self._parquet(name, (str(path),), None, span)
+        if name.lower() not in self.scans:
+            self.scans[name.lower()] = self._parquet(name, (str(path),), None, span)
+        # Each use is a scan of its own: there is nothing to share in reading a table twice.
+        scan = self.scans[name.lower()]
+        return replace(scan, columns=tuple(self.numbers.like(column) for column in scan.columns))
 
     def _stream(self, path: str, span: Span) -> Plan:
         path = substitute(Text(path, span), self.parameters)
@@ -254,12 +260,7 @@ class ScriptBinder:
                 read[-1] = Column(column.id, column.name, declared, column.nullable)
             elif declared is not None and declared != column.type:
                 casts[column] = declared
-        kept = Scan(
-            scan.label,
-            Files(scan.files.paths, format, scan.files.base, scan.files.rows, scan.files.bytes),
-            tuple(read),
-            span=scan.span,
-        )
+        kept = replace(scan, files=replace(scan.files, format=format), columns=tuple(read))
         if not casts:
             return self._constrained(node, kept)
         outputs = tuple(
@@ -272,21 +273,12 @@ class ScriptBinder:
         # gets what speaks of columns that are not cast.
         plain = set(kept.columns) - set(casts)
         below = tuple(k for k in keys if k <= plain)
-        return Project(
-            Scan(
-                kept.label,
-                kept.files,
-                kept.columns,
-                below,
-                tuple(d for d in dependencies if (d.determinant | d.dependent) <= plain),
-                kept.span,
-            ),
-            outputs,
-        )
+        held = tuple(d for d in dependencies if (d.determinant | d.dependent) <= plain)
+        return Project(replace(kept, keys=below, dependencies=held), outputs)
 
     def _constrained(self, node: statements.Extract, scan: Scan) -> Scan:
         keys, dependencies = self._constraints(node.keys, node.depends, scan.columns)
-        return Scan(scan.label, scan.files, scan.columns, keys, dependencies, scan.span)
+        return replace(scan, keys=keys, dependencies=dependencies)
 
     def _constraints(
         self, keys: Sequence[Sequence[Name]], depends: Sequence[Depends], columns: Sequence[Column]
@@ -391,7 +383,8 @@ class ScriptBinder:
         for name in names:
             output, column = self._column(name, produced), self._column(name, inputs)
             if column.type is not None and output.type != column.type:
-                message = f"READONLY {name.text!r} is {spark_name(column.type)} in the input, but PRODUCE says {spark_name(output.type)}"
+                kinds = f"{spark_name(column.type)} in the input, but PRODUCE says {spark_name(output.type)}"
+                message = f"READONLY {name.text!r} is {kinds}"
                 raise TypeProblem(message, name.span)
             pairs.append((output, column))
         return tuple(pairs)

@@ -49,6 +49,7 @@ _COMPARISONS = {
 
 class ScopeSqlParser(SparkParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    STRICT_CAST = True  # Spark 4's CAST raises on a bad value; only TRY_CAST gives NULL
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name in _OWN_SYNTAX
     }
@@ -185,9 +186,11 @@ def read_pipes_by_form(tree: exp.Expr) -> exp.Expr:
     def decide(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, Pipes):
             return node
-        return node.expression if all(looks_boolean(part) for part in pipe_operands(node)) else node.this
+        reading: exp.Expr = node.expression if all(looks_boolean(part) for part in pipe_operands(node)) else node.this
+        return reading
 
-    return tree.transform(decide)
+    decided: exp.Expr = tree.transform(decide)
+    return decided
 
 
 def pipe_operands(pipes: Pipes) -> list[exp.Expr]:

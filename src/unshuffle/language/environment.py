@@ -1,7 +1,7 @@
 """What the binder asks of the world outside the text: tables, functions, and the schema of what only Spark understands.
 
-`NoSpark` answers from nothing; the Spark side answers from a session that it starts only when it is first asked. A script
-over files whose every piece we understand never asks, and so is bound without a JVM.
+`NoSpark` answers from nothing; the Spark side answers from a session that it starts only when it must. A script over files
+whose every piece we understand never needs one, and so is bound without a JVM.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from unshuffle.algebra.logical import Plan
 from unshuffle.catalog.schema import DataType
 from unshuffle.language.functions import Function
 
@@ -20,10 +21,13 @@ class Environment(Protocol):
         """The columns of a table or view of the Spark session, or None."""
 
     def function(self, name: str) -> Function | None:
-        """A function registered in the Spark session, or None."""
+        """A function that was registered with us, or None."""
 
-    def describe(self, sql: str, inputs: Sequence[tuple[str, list[Field]]]) -> list[Field]:
-        """The columns a query would have over inputs of these columns. Raises a UserError that says why it has none."""
+    def has_function(self, name: str) -> bool:
+        """Whether the Spark session knows a function of that name that we know nothing of."""
+
+    def describe(self, sql: str, inputs: Sequence[tuple[str, Plan]]) -> list[Field]:
+        """The columns a query would have over these inputs. Raises a UserError that says why it has none."""
 
 
 class NoSpark:
@@ -35,5 +39,8 @@ class NoSpark:
     def function(self, name: str) -> Function | None:
         return None
 
-    def describe(self, sql: str, inputs: Sequence[tuple[str, list[Field]]]) -> list[Field]:
+    def has_function(self, name: str) -> bool:
+        return False
+
+    def describe(self, sql: str, inputs: Sequence[tuple[str, Plan]]) -> list[Field]:
         raise NotImplementedError("a query that only Spark understands cannot be described without Spark")

@@ -19,7 +19,8 @@ that applies counts:
     ?                                         no rule fits; only Spark can tell
     n=2 arg0=integer,void: bigint | double    by the number of arguments and the families of their types
 
-A rule holds for every call that Spark accepts. What it says for other calls means nothing.
+A rule has been held against every call that was tried and that Spark accepted. What it says about a call that Spark rejects
+means nothing.
 """
 
 from __future__ import annotations
@@ -65,9 +66,8 @@ class Arity:
 
     def __str__(self) -> str:
         first, last = self.counts[0], self.counts[-1]
-        listed = self.counts if self.step <= 1 else (last, last + self.step, last + 2 * self.step)
         if self.step > 1:
-            return ", ".join(str(count) for count in listed) + ", ..."
+            return f"{last}, {last + self.step}, {last + 2 * self.step}, ..."
         if self.step == 1:
             return f"at least {first}"
         if first == last:
@@ -93,20 +93,22 @@ class Function:
         return evaluate(self.result, argument_types)
 
 
+@cache
 def find(name: str) -> Function | None:
     """The function of that name, in any case."""
-    return _functions().get(name.lower())
+    line = _lines().get(name.lower())
+    return None if line is None else _read(line)
 
 
 def similar(name: str) -> list[str]:
     """Up to three functions of almost that name, the nearest first."""
-    return get_close_matches(name.lower(), _functions(), n=3, cutoff=0.7)
+    return get_close_matches(name.lower(), _lines(), n=3, cutoff=0.7)
 
 
 @cache
-def _functions() -> dict[str, Function]:
+def _lines() -> dict[str, str]:
     text = resources.files(__package__).joinpath("functions.tsv").read_text(encoding="utf-8")
-    return {function.name: function for function in map(_read, text.splitlines()[1:])}
+    return {line.partition("\t")[0]: line for line in text.splitlines()[1:]}
 
 
 def _read(line: str) -> Function:
@@ -182,9 +184,8 @@ def _term(term: str, arguments: Sequence[DataType]) -> DataType:
 
 
 def _common(arguments: Sequence[DataType]) -> DataType:
-    # Catalyst folds the strings first: the order matters, since string and int meet in bigint.
-    strings_first = sorted(arguments, key=lambda type: type != types.STRING)
-    return reduce(types.common_type, strings_first) if strings_first else None
+    # From the left, as Catalyst does: (int, string, decimal) is a decimal, (int, decimal, string) a double.
+    return reduce(types.common_type, arguments) if arguments else None
 
 
 def _part(part: str, whole: DataType) -> DataType:

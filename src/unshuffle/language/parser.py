@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
@@ -39,8 +39,6 @@ from unshuffle.language.statements import (
     Using,
     View,
 )
-
-T = TypeVar("T")
 
 
 def parse(source: Source) -> list[Statement]:
@@ -74,7 +72,8 @@ def parse_expression(source: Source, start: int, end: int) -> exp.Expr:
             raise SyntaxProblem("an expression is missing here", source.span(start, max(end, start + 1)))
         parser = ScopeParser(dialect=dialect, error_level=ErrorLevel.IMMEDIATE)
         parser.source = source
-        return parser.parse_whole(tokens, parser._parse_disjunction)
+        expression: exp.Expr = parser.parse_whole(tokens, parser._parse_disjunction)
+        return expression
     except ParseError as error:
         raise _parse_problem(source, error, tokens) from None
     except SqlglotError as error:
@@ -122,10 +121,11 @@ class ScopeParser(ScopeSqlParser):
     source: Source
 
     def parse_statement(self, tokens: list[Token]) -> Statement:
-        return self.parse_whole(tokens, self._statement)
+        statement: Statement = self.parse_whole(tokens, self._statement)
+        return statement
 
-    def parse_whole(self, tokens: list[Token], rule: Callable[[], T | None]) -> T:
-        result: list[T | None] = []
+    def parse_whole(self, tokens: list[Token], rule: Callable[[], Any]) -> Any:
+        result: list[Any] = []
 
         def run(parser: Any) -> exp.Expr | None:
             result.append(rule())

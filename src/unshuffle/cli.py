@@ -1,0 +1,175 @@
+"""The `unshuffle` command. Results go to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from unshuffle.errors import UnshuffleError, UserError
+from unshuffle.session import Comparison, Measured, Result, Session
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Run, explain and compare SCOPE scripts and Spark SQL queries.",
+)
+_out = Console(highlight=False, soft_wrap=True)
+_err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+File = Annotated[Path, typer.Argument(help="A .scope script or a .sql file.", show_default=False)]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option("--tables", metavar="DIR", help="Offer every DIR/NAME.parquet and DIR/NAME.ss as table NAME."),
+]
+Param = Annotated[
+    list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Set a parameter that the script declares.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+Master = Annotated[str | None, typer.Option("--master", metavar="M", help="Spark master. Default: this machine.")]
+
+
+@app.command()
+def run(
+    file: File,
+    tables: Tables = None,
+    param: Param = None,
+    master: Master = None,
+    report: Annotated[Path | None, typer.Option("--report", metavar="HTML", help="Write a report page.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a script and write its outputs: all of them, or, if anything fails, none."""
+    params = _params(param)
+    with Session(tables=tables or (), master=master) as session:
+        result = session.run(file, params)
+        if report is not None:
+            report.write_text(session.report(file, params, result), encoding="utf-8")
+        if as_json:
+            print(json.dumps(result.measured.as_json()))
+            return
+        for one in result.results:
+            _show(one)
+        _err.print(_summary(result.measured))
+
+
+@app.command()
+def explain(
+    file: File,
+    tables: Tables = None,
+    param: Param = None,
+    format: Annotated[
+        Literal["text", "json", "dot", "html"], typer.Option("--format", help="How to show the plan.")
+    ] = "text",
+    why: Annotated[bool, typer.Option("--why", help="Also say why each exchange is there.")] = False,
+) -> None:
+    """Show the plan of a script or query without running it."""
+    with Session(tables=tables or ()) as session:
+        shown = session.explain(file, _params(param), format=format)
+    print(shown)
+    if why and format == "text":
+        print("\nThis is the bound logical plan: Spark places the exchanges itself.")
+
+
+@app.command()
+def compare(
+    file: File,
+    tables: Tables = None,
+    param: Param = None,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="How often each side runs, in turn.")] = 3,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run plain Spark beside unshuffle, in turn, and check that both give the same rows. Nothing is written."""
+    with Session(tables=tables or (), master=master) as session:
+        result = session.compare(file, _params(param), runs)
+    if as_json:
+        print(json.dumps(result.as_json()))
+    else:
+        _out.print(_comparison(result))
+    if not result.same_rows:
+        _fail("the two sides gave different rows", 1)
+
+
+def _params(given: list[str] | None) -> dict[str, object]:
+    params: dict[str, object] = {}
+    for one in given or ():
+        name, equals, value = one.partition("=")
+        if not equals or not name.strip():
+            raise UserError(f"--param {one!r} is not NAME=VALUE")
+        if name.strip() in params:
+            raise UserError(f"--param {name.strip()!r} is given twice")
+        params[name.strip()] = value
+    return params
+
+
+def _show(result: Result) -> None:
+    if result.path is not None:
+        _out.print(f"{escape(result.path)}  [dim]{result.rows:,} rows[/dim]")
+    if result.first or result.path is None:
+        table = Table(*(escape(name) for name in result.columns), show_edge=False, header_style="bold")
+        for row in result.first:
+            table.add_row(*("[dim]NULL[/dim]" if value is None else escape(str(value)) for value in row))
+        _out.print(table)
+    if result.rows > len(result.first) > 0:
+        _out.print(f"[dim]... {result.rows - len(result.first):,} more rows[/dim]")
+
+
+def _summary(measured: Measured) -> str:
+    return (
+        f"[dim]{measured.rows:,} rows in {measured.seconds[-1]:.1f} s, {measured.exchanges} exchanges, "
+        f"{_bytes(measured.shuffle_bytes)} shuffled[/dim]"
+    )
+
+
+def _comparison(result: Comparison) -> Table:
+    table = Table("", "plain Spark", "unshuffle", show_edge=False, header_style="bold")
+    rows: list[tuple[str, str, str]] = []
+    lines: list[tuple[str, Callable[[Measured], str]]] = [
+        ("best seconds", lambda m: f"{min(m.seconds):.2f}"),
+        ("exchanges", lambda m: str(m.exchanges)),
+        ("shuffled", lambda m: _bytes(m.shuffle_bytes)),
+        ("spilled", lambda m: _bytes(m.spill_bytes)),
+        ("task seconds", lambda m: f"{m.task_seconds:.2f}"),
+        ("rows", lambda m: f"{m.rows:,}"),
+    ]
+    for label, of in lines:
+        rows.append((label, of(result.baseline), of(result.optimized)))
+    rows.append(("speed-up", "", f"{result.speedup:.2f}x"))
+    rows.append(("same rows", "", "yes" if result.same_rows else "NO"))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    _err.print(f"[bold red]error:[/bold red] {escape(message)}")
+    sys.exit(code)
+
+
+def main() -> None:
+    try:
+        app()
+    except UnshuffleError as error:
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted; nothing was written", 130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)

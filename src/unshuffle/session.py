@@ -1,0 +1,351 @@
+"""The pipeline, one line a stage: preprocess -> parse -> bind -> translate -> run.
+
+`Session()` starts an embedded Spark when it first needs one; `Session(spark)` uses the caller's and leaves its settings as
+they were. Binding and explaining need no Spark at all unless a query holds something that only Spark understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from unshuffle.algebra.logical import Output, Script, StreamTarget, Target, UserClass
+from unshuffle.catalog.tables import TableFolders
+from unshuffle.errors import FileProblem, Source, UnshuffleError
+from unshuffle.language.bind_script import bind
+from unshuffle.language.functions import Arity, Function, Kind
+from unshuffle.language.parameters import Parameters
+from unshuffle.language.preprocess import read_source
+from unshuffle.loading import load
+from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer
+from unshuffle.render import json as render_json
+from unshuffle.render.dot import dot
+from unshuffle.render.html import page
+from unshuffle.render.text import text
+from unshuffle.render.tree import tree
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ExplainFormat = Literal["text", "json", "dot", "html"]
+Params = Mapping[str, object]
+
+_ROLES = {
+    "extractor": Extractor,
+    "processor": Processor,
+    "reducer": Reducer,
+    "combiner": Combiner,
+    "outputter": Outputter,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What runs of a script took: seconds of every run, and the rest of the last one, as Spark counted it."""
+
+    seconds: tuple[float, ...]
+    exchanges: int
+    shuffle_bytes: int
+    spill_bytes: int
+    task_seconds: float
+    rows: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "seconds": [round(s, 3) for s in self.seconds],
+            "exchanges": self.exchanges,
+            "shuffle_bytes": self.shuffle_bytes,
+            "spill_bytes": self.spill_bytes,
+            "task_seconds": round(self.task_seconds, 3),
+            "rows": self.rows,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One output of a run: where it went (None: a query's rows), its rows, and the first of them."""
+
+    path: str | None
+    columns: tuple[str, ...]
+    rows: int
+    first: tuple[tuple[object, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    measured: Measured
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    baseline: Measured
+    optimized: Measured
+    optimize_ms: float
+    same_rows: bool
+
+    @property
+    def speedup(self) -> float:
+        return min(self.baseline.seconds) / min(self.optimized.seconds)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "baseline": self.baseline.as_json(),
+            "optimized": {**self.optimized.as_json(), "optimize_ms": round(self.optimize_ms, 3)},
+            "speedup": round(self.speedup, 3),
+            "same_rows": self.same_rows,
+        }
+
+
+class Session:
+    """The front door from Python. Tables in `tables` folders are known by name to every query."""
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        tables: str | Path | Sequence[str | Path] = (),
+        master: str | None = None,
+    ) -> None:
+        folders = [tables] if isinstance(tables, str | Path) else tables
+        self._tables = TableFolders(tuple(str(folder) for folder in folders))
+        self._embedded = spark is None
+        self._master = master
+        self._spark = spark
+        self._aggregators: dict[str, Function] = {}
+        if spark is not None:
+            from unshuffle.spark.session import check
+
+            check(spark)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session; an embedded one is started now if it was not."""
+        if self._spark is None:
+            from unshuffle.spark.session import start
+
+            self._spark = start(self._master)
+        return self._spark
+
+    def close(self) -> None:
+        """Stops an embedded Spark. A session of the caller's is left alone."""
+        if self._embedded and self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- what users ask for
+
+    def sql(self, query: str, params: Params | None = None) -> DataFrame:
+        """The result of one query as an ordinary DataFrame."""
+        script = self._bind(Source("<query>", query), params, is_script=False)
+        if len(script.outputs) != 1:
+            raise FileProblem(f"expected one query, but the text holds {len(script.outputs)}")
+        return self._frames(script)[0]
+
+    def run(self, file: str | Path, params: Params | None = None) -> Run:
+        """Runs a script and writes its outputs: all of them, or, if anything fails, none."""
+        from unshuffle.spark import files, results
+
+        script = self._bind_file(file, params)
+        self._refuse_streams(script)
+        with self._failures_explained(script):
+            frames = self._frames(script)
+            counted = [results.counted(frame) for frame in frames]
+            with self._measured() as measurement, files.PendingOutputs(self.spark) as pending:
+                for output, (frame, _) in zip(script.outputs, counted, strict=True):
+                    if isinstance(output.target, Target):
+                        pending.write(frame, [c.name for c in output.plan.columns], output.target)
+                    else:
+                        results.consume(frame)
+                pending.commit()
+            rows = [count() for _, count in counted]
+            shown = tuple(
+                self._result(output, frame, count)
+                for output, frame, count in zip(script.outputs, frames, rows, strict=True)
+            )
+        return Run(self._as_measured((measurement.seconds,), measurement, sum(rows)), shown)
+
+    def explain(
+        self,
+        what: str | Path,
+        params: Params | None = None,
+        *,
+        format: ExplainFormat = "text",
+    ) -> str:
+        """The plan of a script file, a .sql file or a query, for reading (text, html) or for programs (json, dot)."""
+        script = self._bind_what(what, params)
+        match format:
+            case "json":
+                return dumps(render_json.explanation(script, 0.0), indent=2, ensure_ascii=False)
+            case "dot":
+                return dot(tree(script))
+            case "html":
+                return page(str(what), tree(script))
+            case "text":
+                shown = text(tree(script))
+                notes = [f"Left to Spark as written: {node.reason}." for node in script.foreign]
+                return "\n".join([shown, "", *notes]) if notes else shown
+
+    def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
+        """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""
+        from unshuffle.spark import compare, results
+
+        script = self._bind_file(file, params)
+        self._refuse_streams(script)
+        sides: dict[str, list[Any]] = {"baseline": [], "optimized": []}
+        with self._failures_explained(script):
+            for _ in range(max(1, runs)):
+                for measurements in sides.values():
+                    frames = self._frames(script)
+                    counted = [results.counted(frame) for frame in frames]
+                    with self._measured() as measurement:
+                        for frame, _ in counted:
+                            results.consume(frame)
+                    measurements.append((measurement, sum(count() for _, count in counted)))
+            pairs = zip(self._frames(script), self._frames(script), strict=True)
+            same = all(compare.same_rows(a, b) for a, b in pairs)
+
+        def side(name: str) -> Measured:
+            last, rows = sides[name][-1]
+            return self._as_measured(tuple(m.seconds for m, _ in sides[name]), last, rows)
+
+        return Comparison(side("baseline"), side("optimized"), 0.0, same)
+
+    def report(self, file: str | Path, params: Params | None, run: Run) -> str:
+        """An HTML page of what ran and what it took."""
+        measured = run.measured
+        shown = {
+            "seconds": f"{measured.seconds[-1]:.2f}",
+            "exchanges": measured.exchanges,
+            "shuffled": f"{measured.shuffle_bytes:,} bytes",
+            "spilled": f"{measured.spill_bytes:,} bytes",
+            "task seconds": f"{measured.task_seconds:.2f}",
+            "rows": f"{measured.rows:,}",
+        }
+        # The targets exist by now, which binding would refuse; the plan is the same with OVERWRITE.
+        return page(str(file), tree(self._bind_file(file, params, check_targets=False)), shown)
+
+    def register_aggregator(self, name: str, aggregator: type[Aggregator], returns: str) -> None:
+        """Makes a user-defined aggregate known to queries by a name. `returns` is a Spark type such as "double"."""
+        from unshuffle.spark.user_operators import register_aggregator
+
+        register_aggregator(self.spark, name, aggregator, returns)
+        self._aggregators[name.lower()] = Function(name, Kind.AGGREGATE, Arity((1,), 1), (), True, returns)
+
+    # --- stages
+
+    def _bind_what(self, what: str | Path, params: Params | None) -> Script:
+        is_file = isinstance(what, Path) or str(what).endswith((".scope", ".sql"))
+        if is_file:
+            return self._bind_file(what, params)
+        return self._bind(Source("<query>", str(what)), params, is_script=False)
+
+    def _bind_file(self, file: str | Path, params: Params | None, check_targets: bool = True) -> Script:
+        path = Path(file)
+        if path.suffix not in (".scope", ".sql"):
+            raise FileProblem(f"{str(path)!r} is neither a .scope script nor a .sql file")
+        source = read_source(path)
+        return self._bind(source, params, is_script=path.suffix == ".scope", check_targets=check_targets)
+
+    def _bind(self, source: Source, params: Params | None, is_script: bool, check_targets: bool = True) -> Script:
+        parameters = Parameters(params or {})
+        if source.name == "<query>":
+            parameters.declare_python_values()
+        return bind(source, parameters, self._tables, self._environment(), _check_class, is_script, check_targets)
+
+    def _environment(self) -> Any:
+        return _LazyEnvironment(self)
+
+    def _frames(self, script: Script) -> list[DataFrame]:
+        """The straight translation of every output."""
+        from unshuffle.spark.straight import translation
+
+        with self._failures_explained(script), translation(self.spark) as straight:
+            return [straight.result(output.plan) for output in script.outputs]
+
+    @contextmanager
+    def _failures_explained(self, script: Script) -> Iterator[None]:
+        """Spark's errors as ours: one sentence, the place in the script, no Java."""
+        from unshuffle.spark.user_operators import explain_failure, spans_of
+
+        try:
+            yield
+        except UnshuffleError:
+            raise
+        except Exception as error:
+            raise explain_failure(error, spans_of(script)) from error
+
+    @contextmanager
+    def _measured(self) -> Iterator[Any]:
+        from unshuffle.spark.metrics import measure
+        from unshuffle.spark.progress import progress
+
+        with progress(self.spark), measure(self.spark) as measurement:
+            yield measurement
+
+    @staticmethod
+    def _as_measured(seconds: tuple[float, ...], measurement: Any, rows: int) -> Measured:
+        return Measured(
+            seconds,
+            measurement.exchanges,
+            measurement.shuffle_bytes,
+            measurement.spill_bytes,
+            measurement.task_seconds,
+            rows,
+        )
+
+    def _result(self, output: Output, frame: DataFrame, rows: int) -> Result:
+        from unshuffle.spark import results
+
+        path = output.target.path if output.target is not None else None
+        first = results.first_rows(self.spark, frame, output)
+        return Result(path, tuple(frame.columns), rows, tuple(tuple(row) for row in first))
+
+    @staticmethod
+    def _refuse_streams(script: Script) -> None:
+        for output in script.outputs:
+            if isinstance(output.target, StreamTarget):
+                raise FileProblem(
+                    f"the structured stream {output.target.path!r} cannot be written",
+                    output.span,
+                    "this version has no storage for structured streams yet; use OUTPUT ... USING Parquet()",
+                )
+
+
+class _LazyEnvironment:
+    """Asks Spark only when it must, for until then not even pyspark is imported. An embedded session has no tables or
+    functions of its own, so it is started only to describe."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def _answering(self) -> Any:
+        from unshuffle.spark.environment import SparkEnvironment
+
+        return SparkEnvironment(self._session.spark)
+
+    def table(self, name: Sequence[str]) -> Any:
+        return None if self._session._embedded else self._answering().table(name)
+
+    def function(self, name: str) -> Function | None:
+        return self._session._aggregators.get(name.lower())
+
+    def has_function(self, name: str) -> bool:
+        return not self._session._embedded and self._answering().has_function(name)
+
+    def describe(self, sql: str, inputs: Any) -> Any:
+        return self._answering().describe(sql, inputs)
+
+
+def _check_class(user_class: UserClass, role: str) -> None:
+    load(user_class, _ROLES[role])

@@ -1,0 +1,33 @@
+"""Running a DataFrame for its effect: counting rows as they pass, running it without keeping them, showing the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, Observation, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from unshuffle.algebra.logical import Format, Output, Target
+from unshuffle.spark import files
+
+SHOWN_ROWS = 20
+
+
+def counted(frame: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
+    """The same rows, and a function that tells, once they have been written, how many there were."""
+    observation = Observation()
+    return frame.observe(observation, F.count(F.lit(1)).alias("rows")), lambda: int(observation.get["rows"])
+
+
+def consume(frame: DataFrame) -> None:
+    """Computes every row and drops it."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def first_rows(spark: SparkSession, frame: DataFrame, output: Output) -> list[Row]:
+    """The first rows of a result: of what was written where we can read it back, else computed."""
+    if output.target is None:
+        return frame.take(SHOWN_ROWS)
+    if not isinstance(output.target, Target) or not isinstance(output.target.format, Format):
+        return []
+    return files.read_back(spark, output.target, frame.schema).take(SHOWN_ROWS)

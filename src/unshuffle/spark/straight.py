@@ -1,0 +1,218 @@
+"""The straight translation: every logical operator becomes the SELECT that says the same, nothing is optimized.
+
+It is what optimized plans are compared with, so it is kept as plain as can be. Relational operators nest as SQL text
+under column names that no other column of the plan has, which keeps correlated sub-queries unambiguous however deep they
+stand. What is not SQL (files, user-defined operators, shared rowsets) is a DataFrame that the text reads as a temporary
+view, dropped as soon as Spark has analyzed the text.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame, SparkSession
+
+from unshuffle.algebra.expressions import Expression, SortKey
+from unshuffle.algebra.logical import (
+    Combine,
+    Distinct,
+    Filter,
+    Foreign,
+    Format,
+    GroupBy,
+    GroupingSets,
+    Join,
+    JoinKind,
+    Limit,
+    Plan,
+    Process,
+    Project,
+    Reduce,
+    Reference,
+    Scan,
+    SetKind,
+    SetOperation,
+    Shared,
+    Sort,
+    Stream,
+    TableScan,
+    Values,
+    Window,
+)
+from unshuffle.algebra.sql import order_words, quote, to_sql
+from unshuffle.catalog.schema import Column
+from unshuffle.errors import InternalError
+from unshuffle.spark import files, user_operators
+
+
+@contextmanager
+def translation(spark: SparkSession) -> Iterator[Straight]:
+    """A translation whose temporary views are gone when it is done. Its DataFrames stay good."""
+    straight = Straight(spark)
+    try:
+        yield straight
+    finally:
+        straight.drop_views()
+
+
+class Straight:
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._views: list[str] = []
+        self._shared: dict[int, tuple[Shared, str]] = {}
+
+    def result(self, plan: Plan) -> DataFrame:
+        """The plan as a DataFrame under the names the user gave its columns."""
+        frame = self.frame(plan)
+        return frame.toDF(*(column.name for column in plan.columns))
+
+    def frame(self, plan: Plan) -> DataFrame:
+        """The plan as a DataFrame whose columns are named by `Column.spark_name`."""
+        match plan:
+            case Scan(files=source):
+                reader = files.read if isinstance(source.format, Format) else user_operators.extract
+                return reader(self._spark, plan)
+            case Process():
+                return user_operators.process(self.frame(plan.child), plan)
+            case Reduce():
+                return user_operators.reduce(self.frame(plan.child), plan)
+            case Combine():
+                return user_operators.combine(self.frame(plan.left), self.frame(plan.right), plan)
+            case _:
+                return self._spark.sql(self.sql(plan))
+
+    def drop_views(self) -> None:
+        for view in self._views:
+            self._spark.catalog.dropTempView(view)
+        self._views.clear()
+        self._shared.clear()
+
+    def _view(self, frame: DataFrame) -> str:
+        name = f"unshuffle_{uuid.uuid4().hex}"
+        frame.createOrReplaceTempView(name)
+        self._views.append(name)
+        return name
+
+    # --- operators as SQL
+
+    def sql(self, plan: Plan) -> str:
+        match plan:
+            case Scan() | Process() | Reduce() | Combine():
+                return f"SELECT * FROM {self._view(self.frame(plan))}"
+            case TableScan(name=name):
+                return f"SELECT * FROM (SELECT * FROM {'.'.join(map(quote, name))}) AS t({_names(plan.columns)})"
+            case Stream():
+                raise InternalError("structured streams have no storage yet, so none should have been bound")
+            case Values():
+                return self._values(plan)
+            case Project(child, outputs):
+                made = ", ".join(self._as(column, expression) for column, expression in outputs)
+                return f"SELECT {made} FROM ({self.sql(child)})"
+            case Filter(child, predicate):
+                return f"SELECT * FROM ({self.sql(child)}) WHERE {self._expression(predicate)}"
+            case GroupBy():
+                return self._group_by(plan)
+            case GroupingSets():
+                return self._grouping_sets(plan)
+            case Distinct(child):
+                return f"SELECT DISTINCT * FROM ({self.sql(child)})"
+            case Window(child, calls):
+                made = ", ".join(self._as(column, call) for column, call in calls)
+                return f"SELECT *, {made} FROM ({self.sql(child)})"
+            case Sort(child, order):
+                return f"SELECT * FROM ({self.sql(child)}) ORDER BY {', '.join(map(self._order, order))}"
+            case Limit(child, count, offset):
+                limit = "" if count is None else f" LIMIT {count}"
+                return f"SELECT * FROM ({self.sql(child)}){limit}{f' OFFSET {offset}' if offset else ''}"
+            case Join():
+                return self._join(plan)
+            case SetOperation():
+                return self._set_operation(plan)
+            case Foreign(sql, inputs):
+                return f"SELECT * FROM ({self.foreign(sql, inputs)}) AS t({_names(plan.columns)})"
+            case Reference(rowset, columns):
+                pairs = zip(rowset.columns, columns, strict=True)
+                renamed = ", ".join(f"{_name(a)} AS {_name(b)}" for a, b in pairs)
+                return f"SELECT {renamed} FROM {self._shared_view(rowset)}"
+            case Shared(child=child):
+                return self.sql(child)
+
+    def foreign(self, sql: str, inputs: Sequence[tuple[str, Plan]]) -> str:
+        """A query of the user's over inputs that it knows by these names, their columns by the user's names."""
+        if not inputs:
+            return sql
+        named = []
+        for name, plan in inputs:
+            columns = ", ".join(quote(column.name) for column in plan.columns)
+            named.append(f"{name} AS (SELECT * FROM ({self.sql(plan)}) AS t({columns}))")
+        return f"WITH {', '.join(named)} SELECT * FROM ({sql})"
+
+    def _shared_view(self, rowset: Shared) -> str:
+        if id(rowset) not in self._shared:
+            # The node is kept with its view: an id is only good while what it names is alive.
+            self._shared[id(rowset)] = (rowset, self._view(self.frame(rowset.child)))
+        return self._shared[id(rowset)][1]
+
+    def _values(self, plan: Values) -> str:
+        if not plan.columns:
+            return "SELECT 1 AS one_row"
+        rows = ", ".join(f"({', '.join(map(self._expression, row))})" for row in plan.rows)
+        return f"SELECT * FROM VALUES {rows} AS t({_names(plan.columns)})"
+
+    def _group_by(self, plan: GroupBy) -> str:
+        made = [_name(key) for key in plan.keys] + [self._as(column, call) for column, call in plan.aggregates]
+        grouping = f" GROUP BY {_names(plan.keys)}" if plan.keys else ""
+        # A GROUP BY of nothing for nothing is still one row.
+        return f"SELECT {', '.join(made) or 'count(1) AS one_row'} FROM ({self.sql(plan.child)}){grouping}"
+
+    def _grouping_sets(self, plan: GroupingSets) -> str:
+        made = [f"{_name(column)} AS {_name(out)}" for out, column in plan.keys]
+        made += [self._as(column, call) for column, call in plan.aggregates]
+        sets = ", ".join(f"({_names(one)})" for one in plan.sets)
+        keys = _names([column for _, column in plan.keys])
+        # Naming the keys first fixes their order, and with it the bits of grouping_id().
+        grouping = f"GROUP BY {keys} GROUPING SETS ({sets})" if keys else f"GROUP BY GROUPING SETS ({sets})"
+        return f"SELECT {', '.join(made) or 'count(1) AS one_row'} FROM ({self.sql(plan.child)}) {grouping}"
+
+    def _join(self, plan: Join) -> str:
+        word = "CROSS" if plan.kind is JoinKind.CROSS else plan.kind.value.upper()
+        on = "" if plan.condition is None else f" ON {self._expression(plan.condition)}"
+        return f"SELECT * FROM ({self.sql(plan.left)}) {word} JOIN ({self.sql(plan.right)}){on}"
+
+    def _set_operation(self, plan: SetOperation) -> str:
+        word = plan.kind.value.upper() + (" ALL" if plan.all else "")
+        # A chain of UNION ALLs is written flat: hundreds of them are usual, and Spark's parser is recursive.
+        parts: list[Plan] = [plan.right]
+        first = plan.left
+        while isinstance(first, SetOperation) and plan.all and plan.kind is SetKind.UNION is first.kind and first.all:
+            parts.append(first.right)
+            first = first.left
+        parts.append(first)
+        operands = f" {word} ".join(f"(SELECT * FROM ({self.sql(part)}))" for part in reversed(parts))
+        return f"SELECT * FROM ({operands}) AS t({_names(plan.columns)})"
+
+    # --- expressions as SQL
+
+    def _expression(self, expression: Expression) -> str:
+        return to_sql(expression, _name, self._subquery)
+
+    def _subquery(self, plan: Plan) -> str:
+        # Columns by name: a GROUP BY of nothing may have one more than it says.
+        return f"SELECT {_names(plan.columns) or '1'} FROM ({self.sql(plan)})"
+
+    def _as(self, column: Column, expression: Expression) -> str:
+        text = self._expression(expression)
+        return text if text == _name(column) else f"{text} AS {_name(column)}"
+
+    def _order(self, key: SortKey) -> str:
+        return f"{self._expression(key.expression)} {order_words(key)}"
+
+
+def _name(column: Column) -> str:
+    return quote(column.spark_name)
+
+
+def _names(columns: Sequence[Column]) -> str:
+    return ", ".join(map(_name, columns))
