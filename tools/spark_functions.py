@@ -1,6 +1,6 @@
 """Ask Spark about its built-in functions and write `src/unshuffle/language/functions.tsv`.
 
-    python tools/spark_functions.py        # two to four minutes; run it again for a new release of Spark
+    python tools/spark_functions.py        # five to ten minutes; run it again for a new release of Spark
 
 Nothing is executed and nothing is read from the documentation's prose: a fact is written down because Spark's own
 registry or analyzer showed it. How many arguments a function takes is found by building it with 0, 1, 2, ... NULLs. The type
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from unshuffle.catalog.types import from_spark_name, spark_name  # noqa: E402
-from unshuffle.language.functions import evaluate, subject_of  # noqa: E402
+from unshuffle.language.functions import evaluate, family, subject_of  # noqa: E402
 
 TARGET = ROOT / "src/unshuffle/language/functions.tsv"
 HEADER = "name\tkind\targuments\tlambda\tdeterministic\tresult"
@@ -48,6 +48,7 @@ MORE = """smallint; decimal(4,4); decimal(38,18); interval day to second; interv
     map<bigint,decimal(10,2)>; struct<z:array<double>>"""
 CORE_TYPES = tuple(CORE.split())
 ALL_TYPES = (*CORE_TYPES, *(name.strip() for name in MORE.split(";")))
+MANY_TYPES = ("integer", "decimal", "interval", "array", "map", "struct")
 LITERALS = ["0", "1", "3", "-2", "0.5D", "0.25", "true", "'a'", "'2'", "'DAY'", "'yyyy-MM-dd'", "array(0.2D, 0.5D)"]
 
 # Calls that Spark's grammar reads itself, with a unit as the first argument. The registry has some of them under the
@@ -354,7 +355,10 @@ def guarded(candidates: list[str], probes: list[Probe], subjects: tuple[str, ...
     groups: dict[tuple[str, ...], list[Probe]] = defaultdict(list)
     for probe in probes:
         groups[tuple(subject_of(subject, probe[0]) for subject in subjects)].append(probe)
-    fitting = {key: [term for term in candidates if explains(term, group)] for key, group in groups.items()}
+    fitting = {
+        key: [term for term in candidates if explains(term, group) and telling(term, group, subjects)]
+        for key, group in groups.items()
+    }
     chosen = {key: "?" for key, terms in fitting.items() if not terms}
     while left := [key for key in groups if key not in chosen]:
         votes = Counter(term for key in left for term in fitting[key])
@@ -369,6 +373,15 @@ def guarded(candidates: list[str], probes: list[Probe], subjects: tuple[str, ...
     ]
     explained = sum(len(group) for key, group in groups.items() if chosen[key] != "?")
     return " | ".join([*guards, default]), explained
+
+
+def telling(term: str, group: list[Probe], subjects: tuple[str, ...]) -> bool:
+    """One type always being the result tells nothing when of a family of many types only one was accepted."""
+    if any(word in term for word in ("arg", "common", "sum", "avg", "round", "ceil", "div")) or len(term) == 1:
+        return True
+    positions = [int(subject.removeprefix("arg")) for subject in subjects if subject != "n"]
+    seen = [{arguments[n] for arguments, _ in group if n < len(arguments)} for n in positions]
+    return all(len(types) != 1 or family(*types) not in MANY_TYPES for types in seen)
 
 
 def products(keys: list[tuple[str, ...]]) -> list[tuple[tuple[str, ...], ...]]:
