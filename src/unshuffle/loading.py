@@ -106,7 +106,7 @@ def _private_modules(folders: tuple[str, ...]) -> Iterator[list[ModuleType]]:
         sys.path[:] = path
         sys.dont_write_bytecode = bytecode
         for name, module in list(sys.modules.items()):
-            if before.get(name) is not module and _origin(name) in folders:
+            if before.get(name) is not module and found_in(name) in folders:
                 fresh.append(module)
                 del sys.modules[name]
         for name, module in before.items():
@@ -124,7 +124,7 @@ def _needed(name: str) -> bool:
     return top in sys.stdlib_module_names or top in ("__main__", "unshuffle", "pyarrow", "pandas", "numpy", "pyspark")
 
 
-def _origin(name: str) -> str | None:
+def found_in(name: str) -> str | None:
     """The folder in which Python found the top-level module of that name."""
     top = sys.modules.get(name.partition(".")[0])
     paths = list(getattr(top, "__path__", ())) or [getattr(top, "__file__", None)]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pyspark.errors import PySparkException, PythonException
+from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from unshuffle.errors import JobProblem, Span, UserCodeProblem, UserError
@@ -20,6 +20,8 @@ _USER_CODE = re.compile(r"unshuffle-user-code (\{.*\})")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] (.+?)(?= SQLSTATE: |\n\n|\n== |\n\s+at |$)", re.DOTALL)
 # These only say that something below them failed.
 _WRAPPERS = ("TASK_WRITE_FAILED", "FAILED_EXECUTE_UDF", "FAILED_READ_FILE", "WRITING_JOB_ABORTED", "STREAM_FAILED")
+# The first line that is not indented ends a Python traceback.
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z`\"'])|\n")
 
 
@@ -34,14 +36,14 @@ def explain_failure(error: Exception, spans: Mapping[str, Span]) -> UserError:
             return UserCodeProblem(told["message"], spans.get(told["where"]))
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return JobProblem("Spark's Java process ended, or cannot be reached", hint="was it short of memory?")
+    for text in texts:
+        if found := _TRACEBACK.search(text):
+            return JobProblem(f"Python code in a Spark worker failed: {found[1]}")
     conditions = [found for text in texts for found in _CONDITION.finditer(text)]
     if conditions:
         best = next((c for c in conditions if not c[1].startswith(_WRAPPERS)), conditions[0])
         sentence, *rest = _SENTENCE.split(best[2].strip(), maxsplit=1)
         return JobProblem(f"[{best[1]}] {sentence}", hint=" ".join(rest[0].split()) if rest else None)
-    if isinstance(error, PythonException):
-        last = texts[0].strip().splitlines()[-1]
-        return JobProblem(f"Python code in a Spark worker failed: {last}")
     return JobProblem(_root(error))
 
 

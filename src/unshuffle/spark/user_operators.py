@@ -9,10 +9,15 @@ sort within each partition, which Spark does natively and can spill; no group is
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
+import sysconfig
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import signature
+from types import ModuleType
 from typing import Any, cast
 
 import pyarrow as pa
@@ -30,7 +35,7 @@ from unshuffle.algebra.logical import Combine, Process, Reduce, Scan, Script, Ta
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import from_spark_name, spark_name
 from unshuffle.errors import InternalError, Source, Span, UserCodeProblem
-from unshuffle.loading import load
+from unshuffle.loading import found_in, load
 from unshuffle.operators import Aggregator, Combiner, Extractor, Processor, Reducer, UserOperator
 from unshuffle.spark import worker
 from unshuffle.spark.failures import explain_failure as explain_failure
@@ -122,7 +127,9 @@ def register_aggregator(spark: SparkSession, name: str, cls: type[Aggregator], r
 
         return pickle.loads(payload)(*columns)
 
-    function = arrow_udf(run, returns_spark_type, ArrowUDFType.GROUPED_AGG)  # type: ignore[call-overload]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it asks for hints, which cannot say "as many columns as come"
+        function = arrow_udf(run, returns_spark_type, ArrowUDFType.GROUPED_AGG)  # type: ignore[call-overload]
     spark.udf.register(name, function)
 
 
@@ -172,14 +179,31 @@ def shipped(run: Callable[..., Any], user_class: UserClass) -> Callable[[_Batche
 
 
 def pickled(run: Callable[..., Any], user_class: UserClass) -> bytes:
-    # Workers need not have unshuffle: while this runs, all of it counts as code to be carried.
-    cloudpickle.register_pickle_by_value(unshuffle)  # type: ignore[no-untyped-call]
+    # Workers need to have neither unshuffle nor the user's module: while this runs, both count as code to be carried.
+    known = cloudpickle.cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
+    carried = [module for module in (unshuffle, *_beside(user_class.module)) if module.__name__ not in known]
+    for module in carried:
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
         return cast(bytes, cloudpickle.dumps(run))  # type: ignore[no-untyped-call]
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise UserCodeProblem(f"{user_class} cannot be sent to Spark's workers: {error}", user_class.span) from error
     finally:
-        cloudpickle.unregister_pickle_by_value(unshuffle)  # type: ignore[no-untyped-call]
+        for module in carried:
+            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _beside(name: str) -> list[ModuleType]:
+    """The modules of a project that is not installed: a module's own and those it was found beside.
+
+    What `loading` found in a script's folder is not among them: no module of that name is left to refer to.
+    """
+    top = name.partition(".")[0]
+    folder = found_in(top)
+    if folder is None or top == "__main__" or folder in map(os.path.abspath, sysconfig.get_paths().values()):
+        return []
+    tops = [known for known in sys.modules if "." not in known and known != "__main__"]
+    return [sys.modules[known] for known in tops if found_in(known) == folder]
 
 
 def ddl(columns: Iterable[Column]) -> str:

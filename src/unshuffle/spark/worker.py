@@ -9,6 +9,8 @@ Always: a batch handed on has exactly the columns that PRODUCE names, in its ord
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import io
 import itertools
 import json
@@ -144,8 +146,8 @@ class Produced:
 
     def _column(self, name: str, values: list[Any], declared: pa.DataType) -> pa.Array:
         try:
-            return pa.array(values, declared)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return _array(values, declared)
+        except _UNFIT:
             wrong = next((value for value in values if not _converts(value, declared)), values[0])
             raise self.code.failed(
                 f"{self.code.named} returned {wrong!r:.80} in column {name!r}, but PRODUCE says {spark_name(declared)}"
@@ -185,10 +187,46 @@ def fits(type: pa.DataType, declared: pa.DataType) -> bool:
     return False
 
 
+_UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError)
+
+
+def _array(values: list[Any], type: pa.DataType) -> pa.Array:
+    """Arrow's own conversion, but for values that it would cut: 1.5 is no int, and a number is no date."""
+    if (cut := _cutter(type)) is not None and any(value is not None and cut(value) for value in values):
+        raise ValueError
+    return pa.array(values, type)
+
+
+def _cutter(type: pa.DataType) -> Callable[[Any], bool] | None:
+    """Tells the values of which Arrow would silently keep a part; None if there are none."""
+    if pa.types.is_integer(type):
+        return lambda value: not hasattr(value, "__index__")
+    if pa.types.is_date(type):
+        return lambda value: isinstance(value, int | float | decimal.Decimal | datetime.datetime)
+    if pa.types.is_temporal(type):
+        return lambda value: isinstance(value, int | float | decimal.Decimal)
+    if is_array(type) and (of_element := _cutter(type.value_type)):
+        return lambda value: any(v is not None and of_element(v) for v in value)
+    if pa.types.is_map(type):
+        parts = pa.struct({"key": type.key_type, "value": type.item_type})
+        of_pair = _cutter(parts)
+        assert of_pair is not None
+        return lambda value: any(
+            of_pair({"key": k, "value": v}) for k, v in (value.items() if isinstance(value, dict) else value)
+        )
+    if pa.types.is_struct(type):
+        fields = {field.name: _cutter(field.type) for field in type}
+        return lambda value: (
+            value.keys() != fields.keys()
+            or any(value[name] is not None and of_field(value[name]) for name, of_field in fields.items() if of_field)
+        )
+    return None
+
+
 def _converts(value: Any, type: pa.DataType) -> bool:
     try:
-        pa.array([value], type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        _array([value], type)
+    except _UNFIT:
         return False
     return True
 
