@@ -51,6 +51,10 @@ ALL_TYPES = (*CORE_TYPES, *(name.strip() for name in MORE.split(";")))
 MANY_TYPES = ("integer", "decimal", "interval", "array", "map", "struct")
 LITERALS = ["0", "1", "3", "-2", "0.5D", "0.25", "true", "'a'", "'2'", "'DAY'", "'yyyy-MM-dd'", "array(0.2D, 0.5D)"]
 
+# Whose result may be that of an operator; for others that would be a coincidence.
+OPERATORS = ("+", "-", "*", "/", "%", "div")
+ARITHMETIC = ("div", "mod", "nanvl", "pmod", "try_add", "try_divide", "try_mod", "try_multiply", "try_subtract")
+
 # Calls that Spark's grammar reads itself, with a unit as the first argument. The registry has some of them under the
 # same name, with two arguments.
 WITH_UNIT = ("date_add", "date_diff", "dateadd", "datediff", "timestampadd", "timestampdiff")
@@ -59,7 +63,7 @@ WITH_UNIT = ("date_add", "date_diff", "dateadd", "datediff", "timestampadd", "ti
 # do not always show it. Or an argument's type is wrapped in a struct, which no rule can say.
 WITHOUT_RULE = """approx_top_k approx_top_k_accumulate date_part datepart decode extract from_avro from_csv from_json
     from_protobuf from_xml histogram_numeric map_entries named_struct struct to_number try_to_number try_variant_get
-    variant_get"""
+    variant_get when"""
 BY_DIGITS = ("bround", "ceil", "ceiling", "floor", "round")  # decimals, with the number of digits as second argument
 
 # Found wrong only in a whole query, or not a call at all.
@@ -286,12 +290,12 @@ def arrow(name: str | None) -> pa.DataType | None:
 # ---------------------------------------------------------------------------------------------------------------- rules
 
 
-def rule(found: Found) -> str:
+def rule(name: str, found: Found) -> str:
     """The simplest rule that explains every accepted call."""
     probes = list(dict.fromkeys(found.probes))
     if not probes:
         return "?"
-    candidates = list(terms(probes))
+    candidates = [term for term in terms(probes) if name in ARITHMETIC or term not in OPERATORS]
     if whole := next((term for term in candidates if explains(term, probes)), None):
         return unproven(found) + whole
     longest = max(len(arguments) for arguments, _ in probes)
@@ -329,7 +333,7 @@ def terms(probes: list[Probe]) -> Iterator[str]:
     ]
     parts = [f"{part}({argument})" for argument in arguments for part in ("element", "key", "value")]
     yield from arguments
-    yield from ("sum", "avg", "round", "ceil", "+", "-", "*", "/", "%", "div")
+    yield from ("sum", "avg", "round", "ceil", *OPERATORS)
     yield from commons
     yield from parts
     inner = [*arguments, *commons, *parts, "element(element(arg0))"]
@@ -377,7 +381,7 @@ def guarded(candidates: list[str], probes: list[Probe], subjects: tuple[str, ...
 
 def telling(term: str, group: list[Probe], subjects: tuple[str, ...]) -> bool:
     """One type always being the result tells nothing when of a family of many types only one was accepted."""
-    if any(word in term for word in ("arg", "common", "sum", "avg", "round", "ceil", "div")) or len(term) == 1:
+    if any(word in term for word in ("arg", "common", "sum", "avg", "round", "ceil", "div")) or term in OPERATORS:
         return True
     positions = [int(subject.removeprefix("arg")) for subject in subjects if subject != "n"]
     seen = [{arguments[n] for arguments, _ in group if n < len(arguments)} for n in positions]
@@ -481,7 +485,7 @@ def lines(spark: SparkSession, only: list[str]) -> Iterator[str]:
     for name, found in sorted(functions.items()):
         counts = arity(found.counts)
         lambdas = ",".join(map(str, found.lambdas)) or "-"
-        yield "\t".join([name, found.kind, counts, lambdas, "yes" if found.deterministic else "no", rule(found)])
+        yield "\t".join([name, found.kind, counts, lambdas, "yes" if found.deterministic else "no", rule(name, found)])
 
 
 def main() -> None:
