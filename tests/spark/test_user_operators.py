@@ -260,7 +260,7 @@ def test_every_type_goes_in_and_out(spark: SparkSession, mine: Callable[..., Use
     literals = (
         "true, 1Y, 2S, 3L, 1.5F, 2.5D, cast(1.25 as decimal(9,3)), 'ü', X'00FF', date'2024-02-29', "
         "timestamp'2024-02-29 12:00:00.000001', timestamp_ntz'1900-01-01 00:00:00', array(1, null), map('k', 1), "
-        "named_struct('a', 1, 'b', null), interval '1 2:03:04.5' day to second"
+        "named_struct('a', 1, 'b', cast(null as string)), interval '1 2:03:04.5' day to second"
     )
     source = spark.sql(f"select {literals} union all select {', '.join(['null'] * len(given))}")
     source = source.toDF(*(column.spark_name for column in given))

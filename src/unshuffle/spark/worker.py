@@ -341,7 +341,7 @@ def extract(code: Code, produced: Produced) -> Callable[[Batches], Batches]:
     return run
 
 
-def output(code: Code, read: Input, note: Callable[[int], None]) -> Callable[[Batches], Batches]:
+def output(code: Code, read: Input, note: Callable[[list[int]], None]) -> Callable[[Batches], Batches]:
     """Rows out are pieces of a part file's bytes, each to be followed by a line end.
 
     `note` is told the part whose bytes do not end with a line end: there, the last one written is one too many.
@@ -369,7 +369,7 @@ def output(code: Code, read: Input, note: Callable[[int], None]) -> Callable[[Ba
             for piece, ended in _pieces(cast(BinaryIO, file)):
                 yield pa.record_batch({"value": pa.array([piece], pa.binary())})
                 if not ended:
-                    note(part)
+                    note([part])
 
     return run
 
