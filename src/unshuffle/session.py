@@ -154,10 +154,10 @@ class Session:
 
     def run(self, file: str | Path, params: Params | None = None) -> Run:
         """Runs a script and writes its outputs: all of them, or, if anything fails, none."""
-        from unshuffle.spark import files, results
-
         script = self._bind_file(file, params)
         self._refuse_streams(script)
+        from unshuffle.spark import files, results
+
         with self._failures_explained(script):
             frames = self._frames(script)
             counted = [results.counted(frame) for frame in frames]
@@ -198,10 +198,10 @@ class Session:
 
     def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
         """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""
-        from unshuffle.spark import compare, results
-
         script = self._bind_file(file, params)
         self._refuse_streams(script)
+        from unshuffle.spark import compare, results
+
         sides: dict[str, list[Any]] = {"baseline": [], "optimized": []}
         with self._failures_explained(script):
             for _ in range(max(1, runs)):
@@ -276,7 +276,8 @@ class Session:
     @contextmanager
     def _failures_explained(self, script: Script) -> Iterator[None]:
         """Spark's errors as ours: one sentence, the place in the script, no Java."""
-        from unshuffle.spark.user_operators import explain_failure, spans_of
+        from unshuffle.spark.failures import explain_failure
+        from unshuffle.spark.user_operators import spans_of
 
         try:
             yield

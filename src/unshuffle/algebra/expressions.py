@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from typing import Literal as Literal_
 
 import pyarrow as pa
 
@@ -43,7 +44,8 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function or operator of Spark's, by its Spark name (`substring`, `+`, `and`, `isnull`)."""
+    """A function or operator of Spark's, by its Spark name (`substring`, `+`, `isnull`). `and` and `or` take any number
+    of arguments, never another `and` or `or` of their own."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -190,6 +192,14 @@ Expression = (
 )
 
 TRUE = Literal(True, pa.bool_())
+
+
+def connect(word: Literal_["and", "or"], parts: Sequence[Expression]) -> Expression:
+    """`and` or `or` of some conditions, flat."""
+    flat: list[Expression] = []
+    for part in parts:
+        flat.extend(part.arguments if isinstance(part, Call) and part.function == word else (part,))
+    return flat[0] if len(flat) == 1 else Call(word, tuple(flat), pa.bool_())
 
 
 def operands(expression: Expression) -> tuple[Expression, ...]:

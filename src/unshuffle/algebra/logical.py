@@ -267,14 +267,18 @@ class SetKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class SetOperation(_TwoInputs):
-    """Columns match by position and come out as new columns; without `all`, NULLs are equal to each other."""
+class SetOperation:
+    """Columns match by position and come out as new columns; without `all`, NULLs are equal to each other. A UNION ALL
+    has as many inputs as were written in a row, any other operation two."""
 
     kind: SetKind
     all: bool
-    left: Plan
-    right: Plan
+    inputs: tuple[Plan, ...]
     columns: tuple[Column, ...]
+
+    @property
+    def children(self) -> tuple[Plan, ...]:
+        return self.inputs
 
 
 # --- user-defined operators

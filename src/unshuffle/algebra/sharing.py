@@ -115,7 +115,9 @@ def map_plans(plan: Plan, change: Change) -> Plan:
         case Join():
             condition = inside(plan.condition) if plan.condition is not None else None
             return replace(plan, left=change(plan.left), right=change(plan.right), condition=condition)
-        case SetOperation() | Combine():
+        case SetOperation():
+            return replace(plan, inputs=tuple(map(change, plan.inputs)))
+        case Combine():
             return replace(plan, left=change(plan.left), right=change(plan.right))
         case Foreign():
             return replace(plan, inputs=tuple((name, change(child)) for name, child in plan.inputs))

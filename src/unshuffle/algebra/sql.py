@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from unshuffle.algebra.logical import Plan
 
 _INFIX = {"+", "-", "*", "/", "%", "=", "<=>", "<>", "<", "<=", ">", ">=", "&", "|", "^", "||", "<<", ">>"}
-_INFIX_WORDS = {"div": "DIV", "and": "AND", "or": "OR", "like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE"}
+_INFIX_WORDS = {"div": "DIV", "like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE"}
 _POSTFIX = {
     "isnull": "IS NULL",
     "isnotnull": "IS NOT NULL",
@@ -118,6 +118,8 @@ def order_words(key: SortKey) -> str:
 def _call(function: str, arguments: list[str]) -> str:
     if function in _INFIX and len(arguments) == 2:
         return f"({arguments[0]} {function} {arguments[1]})"
+    if function in ("and", "or"):
+        return f"({f' {function.upper()} '.join(arguments)})"
     if function in _INFIX_WORDS and len(arguments) == 2:
         return f"({arguments[0]} {_INFIX_WORDS[function]} {arguments[1]})"
     if function in ("like", "ilike") and len(arguments) == 3:
@@ -230,6 +232,12 @@ def _pretty(expression: Expression) -> str:
             return f"(NOT ({_pretty(arguments[0])} = {_pretty(arguments[1])}))"
         case Call("div", arguments):
             return f"({_pretty(arguments[0])} div {_pretty(arguments[1])})"
+        case Call("and" | "or" as word, arguments):
+            # Spark's is a tree of pairs from the left.
+            text = _pretty(arguments[0])
+            for argument in arguments[1:]:
+                text = f"({text} {word.upper()} {_pretty(argument)})"
+            return text
         case Call(function, arguments):
             return _call(function, [_pretty(a) for a in arguments])
         case AggregateCall():

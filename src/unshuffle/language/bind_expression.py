@@ -34,6 +34,7 @@ from unshuffle.algebra.expressions import (
     Template,
     Variable,
     WindowCall,
+    connect,
     is_aggregate,
 )
 from unshuffle.algebra.logical import Plan, outer_columns
@@ -41,7 +42,7 @@ from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import arithmetic_type, common_type, from_spark_name, is_decimal, literal_type, spark_name
 from unshuffle.errors import NameProblem, Span, TypeProblem
 from unshuffle.language import functions
-from unshuffle.language.dialect import Pipes, pipe_operands
+from unshuffle.language.dialect import AmbiguousPipes, Pipes
 from unshuffle.language.dialect import Scope as ScopeDialect
 from unshuffle.language.environment import Environment
 from unshuffle.language.functions import Function, Kind
@@ -62,6 +63,8 @@ class QueryContext(Protocol):
     parameters: Parameters
 
     def span(self, node: exp.Expr) -> Span: ...
+
+    def name_span(self, node: exp.Expr) -> Span: ...
 
     def subquery(self, query: exp.Expr, outer: Scope) -> Plan: ...
 
@@ -100,6 +103,9 @@ _NO_PARENTHESES: dict[type[exp.Expr], tuple[str, DataType]] = {
     exp.CurrentUser: ("current_user", pa.string()),
     exp.SessionUser: ("session_user", pa.string()),
 }
+# Functions whose first argument may be a unit such as DAY, and functions that are part of GROUP BY's syntax.
+_DATE_UNITS = {"dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff"}
+_GROUPING_TIME = {"window", "session_window", "window_time"}
 _IS = {True: "is true", False: "is false"}
 
 
@@ -216,12 +222,23 @@ class ExpressionBinder:
         while type(node) in _BINARY and _BINARY[type(node)] == operator and isinstance(node, exp.Binary):
             chain.append(node)
             node = node.this
+        if operator in ("and", "or"):
+            nodes = [node, *(link.expression for link in reversed(chain))]
+            return connect("and" if operator == "and" else "or", [self._condition(operator, n) for n in nodes])
         left = self.bind(node)
         for link in reversed(chain):
-            left = self._operation(operator, left, self.bind(link.expression), link)
+            left = self._operation(operator, left, self.bind(link.expression))
         return left
 
-    def _operation(self, operator: str, left: Expression, right: Expression, node: exp.Expr) -> Expression:
+    def _condition(self, operator: str, node: exp.Expr) -> Expression:
+        bound = self.bind(node)
+        # A string is cast to a boolean, as Spark does.
+        if bound.type is not None and bound.type not in (BOOLEAN, pa.null(), pa.string()):
+            message = f"{operator.upper()} needs conditions, but this is of type {spark_name(bound.type)}"
+            raise TypeProblem(message, self.query.span(node))
+        return bound
+
+    def _operation(self, operator: str, left: Expression, right: Expression) -> Expression:
         if operator in _ARITHMETIC:
             type = arithmetic_type(operator, _beside(left, right), _beside(right, left))
         elif operator in _BITWISE:
@@ -232,11 +249,6 @@ class ExpressionBinder:
             type = self._concatenation_type(left.type, right.type)
         else:
             type = BOOLEAN
-            if operator in ("and", "or"):
-                for side, part in ((left, node.this), (right, node.expression)):
-                    if side.type is not None and side.type not in (BOOLEAN, pa.null(), pa.string()):
-                        message = f"{operator.upper()} needs conditions, but this is of type {spark_name(side.type)}"
-                        raise TypeProblem(message, self.query.span(part))
         return Call(operator, (left, right), type)
 
     @staticmethod
@@ -248,14 +260,19 @@ class ExpressionBinder:
         return pa.binary() if pa.types.is_binary(left) and pa.types.is_binary(right) else pa.string()
 
     def _pipes(self, node: exp.Expr) -> Expression:
-        """`||` is OR when, read as OR, all its operands are conditions; otherwise Spark's concatenation."""
-        assert isinstance(node, Pipes)
+        """`||` is OR between conditions, and concatenation between anything else."""
+        parts = [self.bind(part) for part in node.expressions]
+        if all(part.type == BOOLEAN for part in parts):
+            return connect("or", parts)
+        return reduce(lambda left, right: self._operation("||", left, right), parts)
+
+    def _ambiguous_pipes(self, node: exp.Expr) -> Expression:
         try:
-            parts = [self.bind(part) for part in pipe_operands(node)]
+            parts = [self.bind(part) for part in node.expression.flatten(unnest=False)]
         except TypeProblem:
             parts = []
         if parts and all(part.type == BOOLEAN for part in parts):
-            return reduce(lambda left, right: Call("or", (left, right), BOOLEAN), parts)
+            return connect("or", parts)
         return self.bind(node.this)
 
     def _negative(self, node: exp.Expr) -> Expression:
@@ -395,6 +412,9 @@ class ExpressionBinder:
 
     # --- functions
 
+    def _transform(self, node: exp.Expr) -> Expression:
+        return self._call("transform", [node.this, node.expression], node)
+
     def _anonymous(self, node: exp.Expr) -> Expression:
         return self._call(node.name, list(node.expressions), node)
 
@@ -409,13 +429,17 @@ class ExpressionBinder:
         if function is None:
             near = functions.similar(name)
             hint = f"did you mean {' or '.join(near)}?" if near else "it is neither built into Spark nor registered"
-            raise NameProblem(f"unknown function {name!r}", self.query.span(node), hint)
+            raise NameProblem(f"unknown function {name!r}", self.query.name_span(node), hint)
         return function
 
     def _call(
         self, name: str, arguments: list[exp.Expr], node: exp.Expr, ignore_nulls: bool = False, windowed: bool = False
     ) -> Expression:
         function = self._known(name, node)
+        if function.name in _GROUPING_TIME:
+            raise NotUnderstood(f"{function.name}, which belongs in GROUP BY")
+        if function.name in _DATE_UNITS and len(arguments) == 3 and isinstance(arguments[0], exp.Column | exp.Var):
+            return self._with_unit(function, arguments)
         if function.kind is Kind.TABLE:
             raise NotUnderstood(f"{function.name}, a function that yields rows")
         if function.kind is Kind.WINDOW and not windowed:
@@ -437,7 +461,7 @@ class ExpressionBinder:
             raise NotUnderstood(f"the arguments of {function.name}")
         if not function.arity.accepts(len(arguments)):
             message = f"{function.name} takes {function.arity} argument(s), but {len(arguments)} are given"
-            raise TypeProblem(message, self.query.span(node))
+            raise TypeProblem(message, self.query.name_span(node))
         bound = self._arguments(function, arguments)
         result = function.result_type([argument.type for argument in bound])
         if function.kind is Kind.AGGREGATE:
@@ -457,6 +481,12 @@ class ExpressionBinder:
         if ignore_nulls:
             raise NotUnderstood("IGNORE NULLS")
         return Call(function.name, bound, result, function.deterministic)
+
+    def _with_unit(self, function: Function, arguments: list[exp.Expr]) -> Expression:
+        """`dateadd(DAY, 1, d)`: the unit is a word of Spark's, not a column."""
+        operands = tuple(self.bind(a) for a in arguments[1:])
+        pieces = (f"{function.name}({arguments[0].name.upper()}, ", ", ", ")")
+        return Template(pieces, operands, function.result_type([None, *(o.type for o in operands)]))
 
     def _arguments(self, function: Function, arguments: list[exp.Expr]) -> tuple[Expression, ...]:
         """Binds the plain arguments first: the types of a lambda's parameters follow from them."""
@@ -635,6 +665,7 @@ _BINDABLE = (
     exp.Subquery,
     exp.Parameter,
     Pipes,
+    AmbiguousPipes,
     exp.Bracket,
     exp.Extract,
     exp.Substring,
@@ -669,6 +700,7 @@ _RULES: dict[type, _Rule] = {
     exp.Like: ExpressionBinder._like,
     exp.ILike: ExpressionBinder._like,
     Pipes: ExpressionBinder._pipes,
+    AmbiguousPipes: ExpressionBinder._ambiguous_pipes,
     exp.Column: ExpressionBinder._column,
     exp.Dot: ExpressionBinder._dot,
     exp.Literal: ExpressionBinder._literal,
@@ -694,6 +726,7 @@ _RULES: dict[type, _Rule] = {
     exp.Tuple: ExpressionBinder._tuple,
     exp.Substring: ExpressionBinder._substring,
     exp.Trim: ExpressionBinder._trim,
+    exp.Transform: ExpressionBinder._transform,
     exp.StrPosition: ExpressionBinder._position,
     exp.Anonymous: ExpressionBinder._anonymous,
     exp.Filter: ExpressionBinder._filter,

@@ -22,6 +22,7 @@ from unshuffle.algebra.expressions import (
     Expression,
     Ref,
     SortKey,
+    connect,
     has_window,
     is_aggregate,
 )
@@ -45,7 +46,7 @@ from unshuffle.errors import NameProblem, Source, Span, TypeProblem, UserError
 from unshuffle.language.bind_expression import ExpressionBinder, NotUnderstood
 from unshuffle.language.bind_select import SelectBinder
 from unshuffle.language.dialect import Scope as ScopeDialect
-from unshuffle.language.dialect import StreamTable, read_pipes_by_form
+from unshuffle.language.dialect import StreamTable, read_pipes_as_spark
 from unshuffle.language.environment import Environment
 from unshuffle.language.parameters import Parameters, constant
 from unshuffle.language.scope import Scope, Visible
@@ -70,6 +71,10 @@ class QueryBinder:
     ctes: dict[str, Relation] = field(default_factory=dict)
 
     # --- where things stand
+
+    def name_span(self, node: exp.Expr) -> Span:
+        """Where the name of a function stands."""
+        return self.source.span(node.meta["start"], node.meta["end"] + 1) if "start" in node.meta else self.span(node)
 
     def span(self, node: exp.Expr) -> Span:
         places = [part.meta for part in node.walk() if "start" in part.meta]
@@ -208,27 +213,42 @@ class QueryBinder:
         while type(first) is type(node) and not any(first.args.get(k) for k in ("order", "limit", "offset", "with_")):
             links.append(first)
             first = first.this
-        plan = self._bind(first, scope)
-        for link in reversed(links):
-            plan = self._set_pair(kind, link, plan, self._bind(link.expression, scope))
+        nodes = [first, *(link.expression for link in reversed(links))]
+        plans = [self._bind(operand, scope) for operand in nodes]
+        everything = [not link.args.get("distinct") for link in reversed(links)]
+        plan = plans[0]
+        while everything:
+            # UNION ALLs in a row are one operator.
+            count = 1
+            if kind is SetKind.UNION and everything[0]:
+                count = next((i for i, all_rows in enumerate(everything) if not all_rows), len(everything))
+            plan = self._combined(kind, everything[0], [plan, *plans[1 : count + 1]], nodes[: count + 1])
+            plans, nodes, everything = plans[count:], nodes[count:], everything[count:]
         return plan
 
-    def _set_pair(self, kind: SetKind, node: exp.SetOperation, left: Plan, right: Plan) -> Plan:
+    def _combined(self, kind: SetKind, all_rows: bool, plans: Sequence[Plan], nodes: Sequence[exp.Expr]) -> Plan:
         word = kind.value.upper()
-        if len(left.columns) != len(right.columns):
-            widths = f"{len(left.columns)} and {len(right.columns)}"
-            message = f"{word} needs two rowsets of as many columns, but these have {widths}"
-            hint = f"the first has: {_listed(left)}; the second: {_listed(right)}"
-            raise TypeProblem(message, self.span(node.expression), hint)
-        columns = []
-        for a, b in zip(left.columns, right.columns, strict=True):
-            type = common_type(a.type, b.type)
-            if type is None and a.type is not None and b.type is not None:
-                pair = f"{a.name!r} ({spark_name(a.type)}) and {b.name!r} ({spark_name(b.type)})"
-                message = f"{word}: the columns {pair} do not match"
-                raise TypeProblem(message, self.span(node.expression), "cast one of them")
-            columns.append(self.numbers.new(a.name, type, a.nullable or b.nullable))
-        return SetOperation(kind, not node.args.get("distinct"), left, right, tuple(columns))
+        first = plans[0]
+        types = [column.type for column in first.columns]
+        for plan, node in zip(plans[1:], nodes[1:], strict=True):
+            if len(plan.columns) != len(first.columns):
+                widths = f"{len(first.columns)} and {len(plan.columns)}"
+                message = f"{word} needs rowsets of as many columns, but these have {widths}"
+                hint = f"one has: {_listed(first)}; the other: {_listed(plan)}"
+                raise TypeProblem(message, self.span(node), hint)
+            for i, column in enumerate(plan.columns):
+                type = common_type(types[i], column.type)
+                if type is None and types[i] is not None and column.type is not None:
+                    one = f"{first.columns[i].name!r} ({spark_name(types[i])})"
+                    other = f"{column.name!r} ({spark_name(column.type)})"
+                    message = f"{word}: the columns {one} and {other} do not match"
+                    raise TypeProblem(message, self.span(node), "cast one of them")
+                types[i] = type
+        columns = tuple(
+            self.numbers.new(column.name, types[i], any(plan.columns[i].nullable for plan in plans))
+            for i, column in enumerate(first.columns)
+        )
+        return SetOperation(kind, all_rows, tuple(plans), columns)
 
     # --- FROM
 
@@ -379,7 +399,7 @@ class QueryBinder:
             raise NotUnderstood(f"a {side} {kind} JOIN") from None
 
     def _using_condition(self, using: list[str], left: Scope, right: Scope, node: exp.Expr) -> Expression:
-        condition: Expression | None = None
+        equal: list[Expression] = []
         for name in using:
             pair = []
             for scope in (left, right):
@@ -388,10 +408,8 @@ class QueryBinder:
                 if found is None:
                     raise local.unknown([name], self.span(node))
                 pair.append(Ref(found.column))
-            equal = Call("=", (pair[0], pair[1]), pa.bool_())
-            condition = equal if condition is None else Call("and", (condition, equal), pa.bool_())
-        assert condition is not None
-        return condition
+            equal.append(Call("=", (pair[0], pair[1]), pa.bool_()))
+        return connect("and", equal)
 
     def _merged(self, kind: JoinKind, plan: Plan, using: list[str], left: Scope, right: Scope) -> tuple[Plan, Scope]:
         """USING and NATURAL: each shared column comes out once, from the side that has it."""
@@ -427,7 +445,7 @@ class QueryBinder:
 
     def _foreign(self, node: exp.Expr, reason: str, outer: Scope | None) -> Plan:
         """One operator around a query: Spark gets its text, over inputs that we still bind and can optimize."""
-        copied = read_pipes_by_form(node.copy())
+        copied = read_pipes_as_spark(node.copy())
         inputs: list[tuple[str, Plan]] = []
         own = {cte.alias.lower() for cte in copied.find_all(exp.CTE)}
 

@@ -65,7 +65,12 @@ def bind(
     parsed = [(piece, statement) for piece in preprocess(source, parameters) for statement in parse(piece)]
     parameters.check_all_used()
     for piece, statement in parsed:
-        binder.statement(piece, statement)
+        try:
+            binder.statement(piece, statement)
+        except RecursionError:
+            raise SyntaxProblem(
+                "this statement is nested too deeply", statement.span, "split it into rowsets"
+            ) from None
     if not binder.outputs:
         if not is_script:
             raise SyntaxProblem(f"{source.name} holds no query")

@@ -8,7 +8,7 @@ the whole comparison on its left.
 
 SCOPE adds `==`, `&&`, `!`, `//` comments, `@parameters`, `FROM SSTREAM "path"`, and `||` as OR. The last is ambiguous
 until types are known: `a || b == c` is `(a || b) = c` for strings and `a OR (b = c)` for booleans. The parser reads both
-and keeps them in a `Pipes` node; the binder decides.
+and, where the form does not tell, keeps both; the binder decides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from sqlglot.tokenizer_core import TokenType
 
 
 class Pipes(exp.Expression):
-    """`||` between operands of a type not yet known: `this` reads it as concatenation, `expression` as OR."""
+    """`a || b || c`, operands of a type not yet known: concatenation or OR, whose operands are the same."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
+
+
+class AmbiguousPipes(exp.Expression):
+    """`||` beside operators that bind between OR and concatenation: `this` reads it as concatenation, `expression` as
+    OR, and the two have different operands."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
 
@@ -93,10 +100,15 @@ class ScopeSqlParser(SparkParser):
             as_or = self.expression(exp.Or(this=as_or, expression=self._parse_conjunction()))
             while self._match_set(self.DISJUNCTION):
                 as_or = self.expression(exp.Or(this=as_or, expression=self._parse_conjunction()))
-        if self._index != end or as_or == as_concatenation:
+        if self._index != end or as_or is None or as_concatenation is None:
             self._retreat(end)
             return as_concatenation
-        return self.expression(Pipes(this=as_concatenation, expression=as_or))
+        operands = list(as_or.flatten(unnest=False)) if isinstance(as_or, exp.Or) else [as_or]
+        if all(looks_boolean(operand) for operand in operands):
+            return as_or
+        if operands == list(as_concatenation.flatten(unnest=False)):
+            return self.expression(Pipes(expressions=operands))
+        return self.expression(AmbiguousPipes(this=as_concatenation, expression=as_or))
 
     def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
         """Spark: valueExpression predicate?, where comparisons are value expressions, all of one precedence."""
@@ -144,6 +156,22 @@ class ScopeSqlParser(SparkParser):
                 this = self.expression(operator(this=this, expression=self._parse_factor(parse_mod)))
         return this
 
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """Every call knows where its name stands, also those with a syntax of their own."""
+        name = self._curr
+        call = super()._parse_function_call(*args, **kwargs)
+        inner = call
+        while isinstance(inner, exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+            inner = inner.this
+        if inner is not None and name and "start" not in inner.meta:
+            inner.update_positions(name)
+        return call
+
+    def _parse_parameter(self) -> exp.Parameter:
+        parameter = super()._parse_parameter()
+        parameter.update_positions(self._prev)
+        return parameter
+
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         """SCOPE writes `a UNION ALL b`: a rowset's name is a query where an operand of a set operation stands."""
         parsed = super()._parse_select(*args, **kwargs)
@@ -175,34 +203,36 @@ _BOOLEAN_NODES = (
 )
 
 
-def read_pipes_by_form(tree: exp.Expr) -> exp.Expr:
-    """Decides every `||` where types cannot be had, by the look of its operands: all predicates means OR."""
+def looks_boolean(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Paren):
+        return looks_boolean(node.this)
+    return isinstance(node, _BOOLEAN_NODES)
 
-    def looks_boolean(node: exp.Expr) -> bool:
-        if isinstance(node, exp.Paren):
-            return looks_boolean(node.this)
-        return isinstance(node, _BOOLEAN_NODES)
+
+def read_pipes_as_spark(tree: exp.Expr) -> exp.Expr:
+    """Every `||` that the parser left open, as Spark reads it: where types cannot be had."""
 
     def decide(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, Pipes):
-            return node
-        reading: exp.Expr = node.expression if all(looks_boolean(part) for part in pipe_operands(node)) else node.this
-        return reading
+        if isinstance(node, Pipes):
+            return _concatenation(node.expressions)
+        return node.this if isinstance(node, AmbiguousPipes) else node
 
     decided: exp.Expr = tree.transform(decide)
     return decided
 
 
-def pipe_operands(pipes: Pipes) -> list[exp.Expr]:
-    """The operands of `||` when it is read as OR."""
-    return list(pipes.expression.flatten(unnest=False))
+def _concatenation(operands: list[exp.Expr]) -> exp.Expr:
+    result = operands[0]
+    for operand in operands[1:]:
+        result = exp.DPipe(this=result, expression=operand, safe=False)
+    return result
 
 
 class ScopeSqlGenerator(SparkGenerator):
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
         **SparkGenerator.TRANSFORMS,
-        # Spark's reading where nobody could tell the types.
-        Pipes: lambda self, node: self.sql(node, "this"),
+        Pipes: lambda self, node: " || ".join(self.sql(part) for part in node.expressions),
+        AmbiguousPipes: lambda self, node: self.sql(node, "this"),
         StreamTable: lambda self, node: f"SSTREAM {self.sql(node, 'this')}",
     }
 

@@ -18,7 +18,7 @@ from sqlglot.optimizer.simplify import simplify
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import spark_name
 from unshuffle.errors import NameProblem, Span, SyntaxProblem, TypeProblem, UserError, did_you_mean
-from unshuffle.language.dialect import read_pipes_by_form
+from unshuffle.language.dialect import read_pipes_as_spark
 
 Value = None | bool | int | float | decimal.Decimal | str | bytes | datetime.date | datetime.datetime
 
@@ -66,7 +66,9 @@ class Parameters:
         try:
             return self._declared[name.lower()]
         except KeyError:
-            hint = did_you_mean(name, self._declared) or f'declare it: #DECLARE {name} string = "...";'
+            hint = (
+                did_you_mean(name, self._declared.keys() - {"today"}) or f'declare it: #DECLARE {name} string = "...";'
+            )
             raise NameProblem(f"unknown parameter @{name}", span, hint) from None
 
     def check_all_used(self) -> None:
@@ -87,7 +89,7 @@ def constant(node: exp.Expr, parameters: Parameters, span: Span) -> Constant:
             return exp.convert(parameters.get(part.name, span).value)
         return part
 
-    tree = simplify(read_pipes_by_form(node.copy()).transform(substitute), dialect="spark")
+    tree = simplify(read_pipes_as_spark(node.copy()).transform(substitute), dialect="spark")
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if isinstance(tree, exp.Null):

@@ -14,7 +14,8 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from unshuffle.errors import Source, Span, SyntaxProblem
+from unshuffle.catalog.types import from_spark_name
+from unshuffle.errors import Source, Span, SyntaxProblem, TypeProblem
 from unshuffle.language.dialect import Scope, ScopeSqlParser, StreamTable
 from unshuffle.language.statements import (
     Argument,
@@ -105,6 +106,10 @@ def _tokenize_problem(source: Source, error: SqlglotError) -> SyntaxProblem:
 def _parse_problem(source: Source, error: ParseError, tokens: list[Token]) -> SyntaxProblem:
     details = error.errors[0] if error.errors else {}
     message = str(details.get("description") or "this is not valid here").rstrip(".")
+    message = re.sub(r" but got <Token.*", "", message, flags=re.DOTALL)
+    message = re.sub(
+        r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+)'>", r"something is missing here (\1)", message
+    )
     message = re.sub(r"<class 'sqlglot\.[\w.]*\.(\w+)'>", r"\1", message)
     line, column = details.get("line"), details.get("col")
     token = tokens[-1]
@@ -167,6 +172,18 @@ class ScopeParser(ScopeSqlParser):
         if not self._take(word):
             raise self._fail(f"expected {word} after {after}")
 
+    def _parse_cast(self, *args: Any, **kwargs: Any) -> exp.Expr:
+        try:
+            return super()._parse_cast(*args, **kwargs)
+        except ParseError as error:
+            if "Expected TYPE" not in str(error) or not self._curr:
+                raise
+            try:
+                from_spark_name(self._curr.text)
+            except ValueError as problem:
+                raise TypeProblem(str(problem), self._span_of(self._curr)) from None
+            raise
+
     # --- statements
 
     def _statement(self) -> Statement:
@@ -209,7 +226,7 @@ class ScopeParser(ScopeSqlParser):
         if isinstance(query, exp.Column | exp.Identifier):
             # `copy = rowset` is a query too.
             query = exp.select("*").from_(exp.to_table(query.name))
-        if not isinstance(query, exp.Query):
+        if not isinstance(query, exp.Query | exp.Values):
             raise SyntaxProblem("expected a query here", self._span_of(first))
         return query
 

@@ -13,8 +13,8 @@ from unshuffle.algebra.sql import quote
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import from_spark_name
 from unshuffle.language.environment import Field
+from unshuffle.spark.failures import explain_failure
 from unshuffle.spark.straight import translation
-from unshuffle.spark.user_operators import explain_failure
 
 
 class SparkEnvironment:

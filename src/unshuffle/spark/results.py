@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from unshuffle.algebra.logical import Format, Output, Target
+from unshuffle.algebra.logical import Files, Format, Output, Scan, Target
+from unshuffle.catalog.schema import Column
 from unshuffle.spark import files
+from unshuffle.spark.environment import arrow_type
 
 SHOWN_ROWS = 20
 
@@ -30,4 +32,7 @@ def first_rows(spark: SparkSession, frame: DataFrame, output: Output) -> list[Ro
         return frame.take(SHOWN_ROWS)
     if not isinstance(output.target, Target) or not isinstance(output.target.format, Format):
         return []
-    return files.read_back(spark, output.target, frame.schema).take(SHOWN_ROWS)
+    fields = enumerate(frame.schema.fields)
+    columns = tuple(Column(i, field.name, arrow_type(field.dataType)) for i, field in fields)
+    written = Scan(output.target.path, Files((output.target.path,), output.target.format), columns)
+    return files.read(spark, written).take(SHOWN_ROWS)

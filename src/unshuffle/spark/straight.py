@@ -32,7 +32,6 @@ from unshuffle.algebra.logical import (
     Reduce,
     Reference,
     Scan,
-    SetKind,
     SetOperation,
     Shared,
     Sort,
@@ -183,14 +182,7 @@ class Straight:
 
     def _set_operation(self, plan: SetOperation) -> str:
         word = plan.kind.value.upper() + (" ALL" if plan.all else "")
-        # A chain of UNION ALLs is written flat: hundreds of them are usual, and Spark's parser is recursive.
-        parts: list[Plan] = [plan.right]
-        first = plan.left
-        while isinstance(first, SetOperation) and plan.all and plan.kind is SetKind.UNION is first.kind and first.all:
-            parts.append(first.right)
-            first = first.left
-        parts.append(first)
-        operands = f" {word} ".join(f"(SELECT * FROM ({self.sql(part)}))" for part in reversed(parts))
+        operands = f" {word} ".join(f"(SELECT * FROM ({self.sql(part)}))" for part in plan.inputs)
         return f"SELECT * FROM ({operands}) AS t({_names(plan.columns)})"
 
     # --- expressions as SQL

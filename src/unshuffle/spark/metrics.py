@@ -1,0 +1,99 @@
+"""What a piece of work really cost, as Spark's own books have it.
+
+The jobs of the work are found by a tag, so that nothing else that runs in the user's session counts. Exchanges are
+counted in the final adaptive plans: one that is reused, and one that broadcasts, is none. A fragment that reaches Spark
+as an RDD hides its exchanges from the plan, but not their stages; so whichever shows more is believed.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+_PATIENCE_MS = 30_000
+
+
+@dataclass
+class Measurement:
+    """Filled in when the measured work has ended, also when it failed."""
+
+    seconds: float = 0.0
+    exchanges: int = 0
+    shuffle_bytes: int = 0  # written
+    spill_bytes: int = 0  # to disk
+    task_seconds: float = 0.0
+
+
+@contextmanager
+def measure(spark: SparkSession) -> Iterator[Measurement]:
+    """Measures what this thread runs on Spark inside the block. (For other threads, use pyspark.InheritableThread.)"""
+    measured, context, tag = Measurement(), spark.sparkContext, f"unshuffle-{secrets.token_hex(4)}"
+    context.addJobTag(tag)
+    began = time.perf_counter()
+    try:
+        yield measured
+    finally:
+        measured.seconds = time.perf_counter() - began
+        context.removeJobTag(tag)
+        _fill(measured, spark, tag)
+
+
+def _fill(measured: Measurement, spark: SparkSession, tag: str) -> None:
+    context = spark.sparkContext._jsc.sc()
+    try:
+        context.listenerBus().waitUntilEmpty(_PATIENCE_MS)
+    except Py4JJavaError:
+        return  # a listener hangs: better no numbers than half of them
+    jobs = set(context.statusTracker().getJobIdsForTag(tag))
+    stages = {job: _stages(context, job) for job in jobs}
+    for stage in {id: data for of_job in stages.values() for id, data in of_job.items()}.values():
+        measured.shuffle_bytes += stage.shuffleWriteBytes()
+        measured.spill_bytes += stage.diskBytesSpilled()
+        measured.task_seconds += stage.executorRunTime() / 1000
+
+    def writing(of_jobs: set[int]) -> int:
+        return len({id for job in of_jobs for id, data in stages[job].items() if data.shuffleWriteBytes() > 0})
+
+    outside = set(jobs)
+    for of_execution, exchanges in _executions(spark, jobs):
+        measured.exchanges += max(exchanges, writing(of_execution))
+        outside -= of_execution
+    measured.exchanges += writing(outside)
+
+
+def _stages(context: Any, job: int) -> dict[int, Any]:
+    """The stages of a job that ran; those whose output was there already did not."""
+    found = {}
+    store = context.statusStore()
+    for id in _each(store.job(job).stageIds()):
+        try:
+            stage = store.lastStageAttempt(id)
+        except Py4JJavaError:
+            continue  # it was never attempted
+        if stage.numCompleteTasks() or stage.numFailedTasks():
+            found[id] = stage
+    return found
+
+
+def _executions(spark: SparkSession, jobs: set[int]) -> Iterator[tuple[set[int], int]]:
+    """Each SQL execution among the jobs: its jobs, and the exchanges of its final plan, its subqueries' included."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    oldest = min(jobs, default=0)
+    for execution in reversed(list(_each(store.executionsList()))):
+        own = {int(id) for id in _each(execution.jobs().keys().toSeq())}
+        if own & jobs:
+            nodes = _each(store.planGraph(execution.executionId()).allNodes())
+            yield own & jobs, sum(node.name() == "Exchange" for node in nodes)
+        elif own and max(own) < oldest:
+            return
+
+
+def _each(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(i) for i in range(sequence.size()))

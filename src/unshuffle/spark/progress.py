@@ -1,0 +1,57 @@
+"""A progress bar for whoever waits at a terminal: tasks done of the tasks that Spark has planned so far.
+
+Spark's status tracker is asked from a thread of its own, a few times a second. Everything goes to stderr, and nothing
+does when stderr is not a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+_PERIOD = 0.2  # seconds
+
+
+@contextmanager
+def progress(spark: SparkSession, label: str = "running", console: Console | None = None) -> Iterator[None]:
+    """Shows a bar while the block runs, and takes it away at the end."""
+    console = console or Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    done = Event()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("tasks"))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        thread = Thread(target=_watch, args=(spark, bar, label, done), daemon=True, name="unshuffle-progress")
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+def _watch(spark: SparkSession, bar: Progress, label: str, done: Event) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    task = bar.add_task(label, total=None)
+    stages: dict[int, tuple[int, int]] = {}  # tasks done, and in all
+    before = set(tracker.getActiveStageIds())  # others', in a session that is shared
+    while not done.wait(_PERIOD):
+        try:
+            active = set(tracker.getActiveStageIds()) - before
+            for id, (_, total) in stages.items():
+                if id not in active:
+                    stages[id] = (total, total)
+            for id in active:
+                if (info := tracker.getStageInfo(id)) is not None:
+                    stages[id] = (info.numCompletedTasks, info.numTasks)
+        except (Py4JError, OSError):
+            return  # Spark is going down, which is for others to report
+        if stages:
+            bar.update(task, completed=sum(d for d, _ in stages.values()), total=sum(t for _, t in stages.values()))
