@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.catalog.types import from_spark_name
 from unshuffle.errors import JobProblem, Source, UserCodeProblem
 from unshuffle.operators import Aggregator
-from unshuffle.spark.worker import _converts, fits
+from unshuffle.spark.worker import NUMBER, _converts, _in_order, fits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -310,12 +311,45 @@ def test_presort_is_sparks_one_sort_after_one_exchange(spark: SparkSession, mine
     k, v = columns("k:int; v:double")
     node = Reduce(Values((), (k, v)), (k,), (SortKey(Ref(v)),), mine("Order"), columns("k:int; vs:string; n:int"))
     source = frame(spark, (k, v), DATA)
-    for given, arranged in (
-        (source, False),
-        (source.repartition(k.spark_name).sortWithinPartitions(k.spark_name, v.spark_name), True),
-    ):
-        plan = reduce(given, node, arranged=arranged)._jdf.queryExecution().executedPlan().toString()
+    for given in (source, source.repartition(k.spark_name).sortWithinPartitions(k.spark_name, v.spark_name)):
+        plan = reduce(given, node)._jdf.queryExecution().executedPlan().toString()
         assert (plan.count("Exchange"), plan.count("Sort ")) == (1, 1), plan
+
+
+@pytest.mark.parametrize(
+    "numbers", [[[1, 2], [3, 4, 5]], [[1, 2], [4, 3], [5]], [[5, 4], [3, 2, 1]], [[2], [1, 3, 4, 5]]]
+)
+def test_rows_that_come_in_another_order_are_put_right(numbers: list[list[int]]) -> None:
+    batches = (pa.record_batch({NUMBER: pa.array(some, pa.int32())}) for some in numbers)
+    assert pa.Table.from_batches(_in_order(batches))[NUMBER].to_pylist() == [1, 2, 3, 4, 5]
+
+
+def test_presort_survives_a_shuffle_that_spark_puts_in_between(
+    spark: SparkSession, mine: Callable[..., UserClass]
+) -> None:
+    from unshuffle.spark.session import temporarily
+    from unshuffle.spark.user_operators import reduce
+
+    k, v = columns("k:bigint; v:bigint")
+    made = columns("k:bigint; vs:string; n:int")
+    node = Reduce(Values((), (k, v)), (k,), (SortKey(Ref(v)),), mine("OrderRows"), made)
+    skewed = spark.range(0, 20000, 1, 4).selectExpr("if(id % 10 < 8, 0, id % 50) as k", "(id * 7919) % 20000 as v")
+    joined = skewed.join(spark.range(50).withColumnRenamed("id", "k"), "k").toDF(k.spark_name, v.spark_name)
+    force = {
+        "spark.sql.autoBroadcastJoinThreshold": -1,
+        "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "1KB",
+        "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "1.0",
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1KB",
+        "spark.sql.adaptive.forceOptimizeSkewedJoin": True,
+    }
+    with temporarily(spark, **force):
+        reduced = reduce(joined, node)
+        found = reduced.collect()
+        assert "skew=true" in reduced._jdf.queryExecution().executedPlan().toString()
+    assert sum(row[2] for row in found) == 20000
+    for row in found:
+        values = json.loads(row[1])
+        assert values == sorted(values)
 
 
 @pytest.mark.parametrize(("name", "first"), [("Order", None), ("OrderRows", None), ("FirstOnly", "0")])

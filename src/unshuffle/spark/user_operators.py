@@ -3,8 +3,10 @@
 Each is one Arrow function of Spark's over code that `worker.py` makes. A frame that comes in has its columns under
 `column.spark_name`, and so has the one that goes out, with exactly the declared types.
 
-Of a REDUCE, Spark sorts rows on the keys anyway to form the groups. So PRESORT columns are put behind the keys of one
-sort within each partition, which Spark does natively and can spill; no group is sorted in Python.
+Of a REDUCE, Spark sorts rows on the keys anyway to form the groups. Its PRESORT is a native row number over (PARTITION
+BY keys ORDER BY presort): one sort serves both, it can spill, and Spark knows that the order is needed. The numbers show
+the worker that rows come in that order. They nearly always do; but adaptive execution can be told to split skewed joins
+at any price (`spark.sql.adaptive.forceOptimizeSkewedJoin`), and then shuffles between the numbering and the grouping.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from typing import Any, cast
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql.functions import col, row_number
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -49,18 +51,17 @@ def process(frame: DataFrame, node: Process) -> DataFrame:
     return frame.mapInArrow(shipped(run, node.user_class), ddl(node.columns))
 
 
-def reduce(frame: DataFrame, node: Reduce, *, arranged: bool = False, layout: Sequence[str] = ()) -> DataFrame:
+def reduce(frame: DataFrame, node: Reduce, *, layout: Sequence[str] = ()) -> DataFrame:
     """Groups, each in one call.
 
-    With `arranged`, rows are where they must be already: clustered on the keys by a partitioning that Spark knows, and
-    sorted within each partition on `layout`, the keys and PRESORT. `layout` names columns of the frame that the keys
-    determine (a partition number), by which Spark knows that partitioning.
+    Spark brings rows together and sorts them, unless it knows them to be so. `layout` names columns of the frame that
+    the keys determine (a partition number), by which Spark knows how rows are partitioned: they join the keys.
     """
     code = code_of(node.user_class, Reducer)
     keys = [col(name) for name in (*layout, *(key.spark_name for key in node.keys))]
-    if node.presort and not arranged:
-        frame = frame.repartition(*keys) if keys else frame.repartition(1)
-        frame = frame.sortWithinPartitions(*(key.asc_nulls_first() for key in keys), *map(_order, node.presort))
+    if node.presort:
+        order = Window.partitionBy(*keys).orderBy(*map(_order, node.presort))
+        frame = frame.withColumn(worker.NUMBER, row_number().over(order))
     # A float may differ from itself in its bits, and nested values cannot be compared: READONLY is not checked there.
     constant = tuple(
         (made.spark_name, given.name)
@@ -68,7 +69,9 @@ def reduce(frame: DataFrame, node: Reduce, *, arranged: bool = False, layout: Se
         if given in node.keys and made.type == given.type and not _unlike_itself(given.type)
     )
     keyed = tuple(key.name for key in node.keys)
-    run = worker.reduce(code, input_of(node.child.columns), _produced(code, node.columns), keyed, constant)
+    run = worker.reduce(
+        code, input_of(node.child.columns), _produced(code, node.columns), keyed, bool(node.presort), constant
+    )
     function = shipped(run, node.user_class)
     function.__annotations__ = {"batches": Iterator[pa.RecordBatch], "return": Iterator[pa.RecordBatch]}
     return frame.groupBy(*keys).applyInArrow(function, ddl(node.columns))

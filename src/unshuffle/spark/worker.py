@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,6 +31,7 @@ from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Proc
 
 Batches = Iterator[pa.RecordBatch]
 MARK = "unshuffle-user-code "
+NUMBER = "_unshuffle_row"  # a row's place in its group
 _ROWS = 10_000  # rows of the row form that make a batch
 _CHUNK = 1 << 20  # bytes of an output file that make a row
 
@@ -262,7 +264,12 @@ def process(code: Code, read: Input, produced: Produced) -> Callable[[Batches], 
 
 
 def reduce(
-    code: Code, read: Input, produced: Produced, keys: tuple[str, ...], constant: tuple[tuple[str, str], ...]
+    code: Code,
+    read: Input,
+    produced: Produced,
+    keys: tuple[str, ...],
+    numbered: bool,
+    constant: tuple[tuple[str, str], ...],
 ) -> Callable[[Batches], Batches]:
     """`constant` pairs the columns, in Spark's names, that must repeat a key of the group with that key."""
     operators: list[Reducer] = []  # one a task: this function runs once a group
@@ -272,8 +279,9 @@ def reduce(
             operators.append(code.made())
         operator = operators[0]
         with code.guarded():
-            first = read.plain(next(batches))
-            group = itertools.chain((first,), (read.plain(batch) for batch in batches))
+            plain = (read.plain(batch) for batch in (_in_order(batches) if numbered else batches))
+            first = next(plain)
+            group = itertools.chain((first,), plain)
             key = first.select(list(keys)).slice(0, 1).to_pylist()[0]
             if code.form == "reduce":
                 results = produced.batches(operator.reduce(pa.Table.from_batches(group)))
@@ -288,13 +296,24 @@ def reduce(
     return run
 
 
+def _in_order(batches: Batches) -> Batches:
+    """The rows of a group by their numbers, which run from 1. What comes in order is passed on as it comes."""
+    seen = 0
+    for batch in batches:
+        expected = np.arange(seen + 1, seen + 1 + batch.num_rows)
+        if not np.array_equal(batch.column(NUMBER).to_numpy(), expected):
+            # All that was passed on are the rows up to `seen`, so the rest has all others.
+            yield from pa.Table.from_batches([batch, *batches]).sort_by(NUMBER).to_batches()
+            return
+        seen += batch.num_rows
+        yield batch
+
+
 def _check_constant(code: Code, column: pa.Array, name: str, key: str, value: Any) -> None:
     if value is None:
         same = column.null_count == len(column)
     else:
-        same = column.null_count == 0 and bool(
-            pc.all(pc.equal(column, pa.scalar(value, column.type))).as_py() in (True, None)
-        )
+        same = column.null_count == 0 and pc.all(pc.equal(column, pa.scalar(value, column.type)), min_count=0).as_py()
     if not same:
         raise code.failed(f"{code.named} changed {key!r}, which is READONLY: its group has {value!r:.80}")
 
