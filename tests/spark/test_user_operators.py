@@ -20,7 +20,8 @@ from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.catalog.types import from_spark_name
 from unshuffle.errors import JobProblem, Source, UserCodeProblem
 from unshuffle.operators import Aggregator
-from unshuffle.spark.worker import NUMBER, _converts, _in_order, fits
+from unshuffle.spark.user_code import converts, fits
+from unshuffle.spark.worker import NUMBER, _in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -248,7 +249,7 @@ def test_only_lossless_casts_are_made(type: pa.DataType, declared: str, fitting:
     ],
 )
 def test_no_value_is_cut_to_fit(value: Any, declared: str, fitting: bool) -> None:
-    assert _converts(value, from_spark_name(declared)) == fitting
+    assert converts(value, from_spark_name(declared)) == fitting
 
 
 def test_every_type_goes_in_and_out(spark: SparkSession, mine: Callable[..., UserClass]) -> None:
@@ -407,6 +408,19 @@ def test_extract_reads_whole_files(
         (0, "x", str(tmp_path / "ä b%20.txt")),
         (0, "z", str(tmp_path / "c.txt")),
         (1, "ü", str(tmp_path / "ä b%20.txt")),
+    ]
+
+
+def test_extract_reads_what_only_spark_can_open(spark: SparkSession, mine: Callable[..., UserClass]) -> None:
+    from unshuffle.spark import user_operators, worker
+
+    made = columns("number:bigint; line:string; path:string")
+    code = user_operators.code_of(mine("Lines"), worker.Extractor)
+    run = worker.extract(code, user_operators._produced(code, made))
+    file = pa.record_batch({"path": ["s3a://bucket/a.txt"], "content": pa.array([b"x\ny"])})
+    assert [tuple(row.values()) for batch in run(iter([file])) for row in batch.to_pylist()] == [
+        (0, "x", "s3a://bucket/a.txt"),
+        (1, "y", "s3a://bucket/a.txt"),
     ]
 
 

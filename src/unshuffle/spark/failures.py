@@ -1,6 +1,6 @@
 """Turns what Spark throws at a job into one of our errors: what failed and where, without a Java stack trace.
 
-A fault in user code is recognized by the text that `worker.UserCodeFailed` carries through Spark. Of everything else
+A fault in user code is recognized by the text that `user_code.UserCodeFailed` carries through Spark. Of everything else
 Spark's own first sentence is kept, with its error condition (`[DIVIDE_BY_ZERO]`); the advice after it becomes the hint.
 """
 
@@ -15,8 +15,9 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from unshuffle.errors import JobProblem, Span, UserCodeProblem, UserError
+from unshuffle.spark.user_code import MARK
 
-_USER_CODE = re.compile(r"unshuffle-user-code (\{.*\})")
+_USER_CODE = re.compile(re.escape(MARK) + r"(\{.*\})")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] (.+?)(?= SQLSTATE: |\n\n|\n== |\n\s+at |$)", re.DOTALL)
 # These only say that something below them failed.
 _WRAPPERS = ("TASK_WRITE_FAILED", "FAILED_EXECUTE_UDF", "FAILED_READ_FILE", "WRITING_JOB_ABORTED", "STREAM_FAILED")

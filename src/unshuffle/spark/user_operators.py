@@ -41,6 +41,7 @@ from unshuffle.loading import found_in, load
 from unshuffle.operators import Aggregator, Combiner, Extractor, Processor, Reducer, UserOperator
 from unshuffle.spark import worker
 from unshuffle.spark.failures import explain_failure as explain_failure
+from unshuffle.spark.user_code import Code, Produced
 
 _Batches = Iterator[pa.RecordBatch]
 
@@ -156,7 +157,7 @@ def spans_of(script: Script) -> dict[str, Span]:
 # ------------------------------------------------------------------------------------------------- shared with `files`
 
 
-def code_of(user_class: UserClass, base: type[UserOperator]) -> worker.Code:
+def code_of(user_class: UserClass, base: type[UserOperator]) -> Code:
     return _code(user_class, load(user_class, base))
 
 
@@ -226,9 +227,9 @@ def _two_tables(payload: bytes) -> Callable[[pa.Table, pa.Table], pa.Table]:
     return run_shipped
 
 
-def _code(user_class: UserClass, loaded: type[UserOperator]) -> worker.Code:
+def _code(user_class: UserClass, loaded: type[UserOperator]) -> Code:
     function = getattr(loaded, loaded.form() or "")
-    return worker.Code(
+    return Code(
         named=f"{user_class.module}.{user_class.name}",
         where=str(user_class.span),
         loaded=loaded,
@@ -239,13 +240,13 @@ def _code(user_class: UserClass, loaded: type[UserOperator]) -> worker.Code:
     )
 
 
-def _produced(code: worker.Code, columns: Sequence[Column]) -> worker.Produced:
+def _produced(code: Code, columns: Sequence[Column]) -> Produced:
     schema = cast(StructType, StructType.fromDDL(ddl(columns)))
     zone: Any = (
         {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     )  # by default, before 4.3
     types = tuple(column.type for column in columns)
-    return worker.Produced(code, tuple(column.name for column in columns), types, to_arrow_schema(schema, **zone))
+    return Produced(code, tuple(column.name for column in columns), types, to_arrow_schema(schema, **zone))
 
 
 def _order(key: SortKey) -> SparkColumn:

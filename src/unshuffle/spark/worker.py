@@ -1,23 +1,15 @@
-"""What runs in Spark's Python workers: user-defined operators, called on Arrow batches, and checked.
+"""What runs in Spark's Python workers: user-defined operators, called on Arrow batches.
 
-A worker gets its code by value, this module's functions and the user's class alike, so that neither needs to be
-installed there. Whatever goes wrong in user code leaves a worker as one `UserCodeFailed`, whose text the driver reads
-back (see `failures.py`): Spark carries nothing else but text.
-
-Always: a batch handed on has exactly the columns that PRODUCE names, in its order, of exactly the types Spark expects.
+Each function here makes the function that a task runs. A worker gets it by value, with this module's code and the
+user's class, so that neither needs to be installed there.
 """
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import io
 import itertools
-import json
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
@@ -25,19 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unshuffle.catalog.types import is_array, is_decimal, spark_name
-from unshuffle.loading import describe
-from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer, Row, UserOperator
+from unshuffle.catalog.types import spark_name
+from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer
+from unshuffle.spark.user_code import Batches, Code, Produced, converts
 
-Batches = Iterator[pa.RecordBatch]
-MARK = "unshuffle-user-code "
 NUMBER = "_unshuffle_row"  # a row's place in its group
-_ROWS = 10_000  # rows of the row form that make a batch
 _CHUNK = 1 << 20  # bytes of an output file that make a row
-
-
-class UserCodeFailed(Exception):
-    """A fault of a user class; its text is for the driver."""
 
 
 @dataclass(frozen=True)
@@ -49,194 +34,6 @@ class Input:
 
     def plain(self, data: pa.RecordBatch | pa.Table) -> Any:
         return data.select(list(self.spark_names)).rename_columns(list(self.names))
-
-
-@dataclass(frozen=True)
-class Code:
-    """A user class with its arguments, and what the driver needs to know of it should it fail."""
-
-    named: str
-    where: str  # which use of it in the script
-    loaded: type[UserOperator]
-    arguments: tuple[Any, ...]
-    keywords: tuple[tuple[str, Any], ...]
-    folders: tuple[str, ...]
-    file: str | None
-
-    @property
-    def form(self) -> str | None:
-        return self.loaded.form()
-
-    def made(self) -> Any:
-        # Imports inside the user's functions may want its folder, where the worker can see that folder.
-        sys.path.extend(folder for folder in self.folders if folder not in sys.path)
-        with self.guarded():
-            return self.loaded(*self.arguments, **dict(self.keywords))
-
-    @contextmanager
-    def guarded(self) -> Iterator[None]:
-        try:
-            yield
-        except UserCodeFailed:
-            raise
-        except Exception as error:
-            raise self.failed(f"{self.named} failed: {describe(error, self.file)}") from None
-
-    def failed(self, message: str) -> UserCodeFailed:
-        return UserCodeFailed(MARK + json.dumps({"where": self.where, "message": message}))
-
-
-@dataclass(frozen=True)
-class Produced:
-    """What PRODUCE says, and the check of what a user class returned against it."""
-
-    code: Code
-    names: tuple[str, ...]
-    declared: tuple[pa.DataType, ...]
-    wire: pa.Schema  # as Spark wants it, under Spark's names
-
-    def batches(self, result: Any) -> Batches:
-        """A table or batch of the Arrow form."""
-        if not isinstance(result, pa.Table | pa.RecordBatch):
-            raise self.code.failed(f"{self.code.named} returned a {type(result).__name__}, not a table or record batch")
-        self._check_names(result.schema.names)
-        columns = [
-            self._cast(name, result.column(name), declared, field.type)
-            for name, declared, field in zip(self.names, self.declared, self.wire, strict=True)
-        ]
-        if isinstance(result, pa.RecordBatch):
-            yield pa.RecordBatch.from_arrays(columns, schema=self.wire)
-        else:
-            yield from pa.Table.from_arrays(columns, schema=self.wire).to_batches()
-
-    def rows(self, rows: Iterable[Row]) -> Batches:
-        """Dictionaries of the row form."""
-        for chunk in _chunks(rows, _ROWS):
-            for row in chunk:
-                if not isinstance(row, dict):
-                    raise self.code.failed(f"{self.code.named} returned a {type(row).__name__}, not a dictionary")
-                if len(row) != len(self.names) or any(name not in row for name in self.names):
-                    self._check_names(list(row))
-            columns = [
-                self._column(name, [row[name] for row in chunk], declared).cast(field.type)
-                for name, declared, field in zip(self.names, self.declared, self.wire, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=self.wire)
-
-    def _check_names(self, returned: list[str]) -> None:
-        missing = [repr(name) for name in self.names if name not in returned]
-        extra = [repr(name) for name in returned if name not in self.names]
-        twice = [repr(name) for name in self.names if returned.count(name) > 1]
-        for found, fault in ((missing, "returned no column"), (extra, "returned a column"), (twice, "returned twice")):
-            if found:
-                says = f", but PRODUCE says {', '.join(self.names)}"
-                raise self.code.failed(f"{self.code.named} {fault} {', '.join(found)}{says}")
-
-    def _cast(self, name: str, column: Any, declared: pa.DataType, wire: pa.DataType) -> Any:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if not fits(column.type, declared):
-            shown = spark_name(column.type)
-            raise self.code.failed(
-                f"{self.code.named} returned a column {name!r} of type {column.type if shown == '?' else shown}, "
-                f"but PRODUCE says {spark_name(declared)}"
-            )
-        try:
-            return column.cast(wire, safe=True)
-        except pa.ArrowInvalid as error:
-            raise self.code.failed(f"{self.code.named} returned a column {name!r} that does not fit: {error}") from None
-
-    def _column(self, name: str, values: list[Any], declared: pa.DataType) -> pa.Array:
-        try:
-            return _array(values, declared)
-        except _UNFIT:
-            wrong = next((value for value in values if not _converts(value, declared)), values[0])
-            raise self.code.failed(
-                f"{self.code.named} returned {wrong!r:.80} in column {name!r}, but PRODUCE says {spark_name(declared)}"
-            ) from None
-
-
-def fits(type: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether every value of one type is also one of the other, so that a cast loses nothing."""
-    if type == declared or pa.types.is_null(type) or spark_name(type) == spark_name(declared):
-        return True
-    if pa.types.is_integer(type):
-        digits = {8: 3, 16: 5, 32: 10, 64: 20 if pa.types.is_unsigned_integer(type) else 19}[type.bit_width]
-        if pa.types.is_signed_integer(declared):
-            return bool(type.bit_width + pa.types.is_unsigned_integer(type) <= declared.bit_width)
-        if pa.types.is_floating(declared):
-            return bool(type.bit_width < {16: 11, 32: 24, 64: 53}[declared.bit_width])
-        return is_decimal(declared) and declared.precision - declared.scale >= digits
-    if pa.types.is_floating(type):
-        return bool(pa.types.is_floating(declared) and type.bit_width <= declared.bit_width)
-    if is_decimal(type) and is_decimal(declared):
-        whole = declared.precision - declared.scale >= type.precision - type.scale
-        return bool(whole and declared.scale >= type.scale)
-    if pa.types.is_timestamp(type) and pa.types.is_timestamp(declared):
-        return (type.tz is None) == (
-            declared.tz is None
-        )  # nanoseconds that are not whole microseconds fail in the cast
-    if pa.types.is_date(type) or pa.types.is_time(type):
-        return bool(pa.types.is_date(declared) if pa.types.is_date(type) else pa.types.is_time(declared))
-    if is_array(type) and is_array(declared):
-        return fits(type.value_type, declared.value_type)
-    if pa.types.is_map(type) and pa.types.is_map(declared):
-        return fits(type.key_type, declared.key_type) and fits(type.item_type, declared.item_type)
-    if pa.types.is_struct(type) and pa.types.is_struct(declared):
-        return [f.name for f in type] == [f.name for f in declared] and all(
-            fits(a.type, b.type) for a, b in zip(type, declared, strict=True)
-        )
-    return False
-
-
-_UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError)
-
-
-def _array(values: list[Any], type: pa.DataType) -> pa.Array:
-    """Arrow's own conversion, but for values that it would cut: 1.5 is no int, and a number is no date."""
-    if (cut := _cutter(type)) is not None and any(value is not None and cut(value) for value in values):
-        raise ValueError
-    return pa.array(values, type)
-
-
-def _cutter(type: pa.DataType) -> Callable[[Any], bool] | None:
-    """Tells the values of which Arrow would silently keep a part; None if there are none."""
-    if pa.types.is_integer(type):
-        return lambda value: not hasattr(value, "__index__")
-    if pa.types.is_date(type):
-        return lambda value: isinstance(value, int | float | decimal.Decimal | datetime.datetime)
-    if pa.types.is_temporal(type):
-        return lambda value: isinstance(value, int | float | decimal.Decimal)
-    if is_array(type) and (of_element := _cutter(type.value_type)):
-        return lambda value: any(v is not None and of_element(v) for v in value)
-    if pa.types.is_map(type):
-        parts = pa.struct({"key": type.key_type, "value": type.item_type})
-        of_pair = _cutter(parts)
-        assert of_pair is not None
-        return lambda value: any(
-            of_pair({"key": k, "value": v}) for k, v in (value.items() if isinstance(value, dict) else value)
-        )
-    if pa.types.is_struct(type):
-        fields = {field.name: _cutter(field.type) for field in type}
-        return lambda value: (
-            value.keys() != fields.keys()
-            or any(value[name] is not None and of_field(value[name]) for name, of_field in fields.items() if of_field)
-        )
-    return None
-
-
-def _converts(value: Any, type: pa.DataType) -> bool:
-    try:
-        _array([value], type)
-    except _UNFIT:
-        return False
-    return True
-
-
-def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    iterator = iter(items)
-    while chunk := list(itertools.islice(iterator, size)):
-        yield chunk
 
 
 def _results(results: Any) -> Iterable[Any]:
@@ -422,7 +219,7 @@ def aggregate(code: Code, returns: pa.DataType) -> Callable[..., Any]:
                     state = operator.accumulate(state, *values)
                 result = operator.evaluate(state)
             result = result.as_py() if isinstance(result, pa.Scalar) else result
-            if not _converts(result, returns):
+            if not converts(result, returns):
                 raise code.failed(
                     f"{code.named} returned {result!r:.80}, but it is declared to return {spark_name(returns)}"
                 )
