@@ -1,8 +1,7 @@
-"""Expressions as text: as Spark SQL to run, or as Spark would name a column that has no alias.
+"""Expressions as Spark SQL text, to run or to read.
 
-Spark SQL text is fully parenthesized and refers to columns by whatever name the caller gives each of them, so it means the
-same wherever it is put. The other form follows Spark's own rule for unnamed columns (`sum(x)`, `(a + b)`), because the
-columns of a result must be called what plain Spark calls them.
+The text is fully parenthesized and refers to columns by whatever name the caller gives each of them, so it means the same
+wherever it is put.
 """
 
 from __future__ import annotations
@@ -85,11 +84,13 @@ def to_sql(
         case Field(operand, field):
             return f"{sql(operand)}.{quote(field)}"
         case Lambda(parameters, body):
-            return f"({', '.join(quote(p.name) for p in parameters)}) -> {sql(body)}"
+            listed_parameters = ", ".join(quote(p.name) for p in parameters)
+            # Spark reads a single parameter only without parentheses.
+            return f"{listed_parameters if len(parameters) == 1 else f'({listed_parameters})'} -> {sql(body)}"
         case Template(pieces, operands):
             return pieces[0] + "".join(sql(o) + piece for o, piece in zip(operands, pieces[1:], strict=True))
         case Call(function, arguments):
-            return _call(function, [sql(a) for a in arguments])
+            return call_text(function, [sql(a) for a in arguments])
         case AggregateCall():
             text = f"{expression.function}({'DISTINCT ' if expression.distinct else ''}{listed(expression.arguments)})"
             if expression.within:
@@ -115,7 +116,7 @@ def order_words(key: SortKey) -> str:
     return f"{'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
-def _call(function: str, arguments: list[str]) -> str:
+def call_text(function: str, arguments: list[str]) -> str:
     if function in _INFIX and len(arguments) == 2:
         return f"({arguments[0]} {function} {arguments[1]})"
     if function in ("and", "or"):
@@ -184,104 +185,3 @@ def string_literal(value: str) -> str:
         value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r").replace("\0", "\\0")
     )
     return f"'{escaped}'"
-
-
-def unnamed(expression: Expression) -> str:
-    """What Spark calls a column of this expression when nobody gave it a name."""
-    match expression:
-        case Ref(column):
-            return column.name
-        case Field(name=name):
-            return name
-        case Cast(operand=Ref(column)):
-            return column.name
-        case _:
-            return _pretty(expression)
-
-
-def _pretty(expression: Expression) -> str:
-    def order(keys: tuple[SortKey, ...]) -> str:
-        return ", ".join(f"{_pretty(k.expression)} {order_words(k)}" for k in keys)
-
-    def listed(parts: tuple[Expression, ...]) -> str:
-        return ", ".join(map(_pretty, parts))
-
-    match expression:
-        case Ref(column):
-            return column.name
-        case Literal(value, type):
-            return _pretty_literal(value, type)
-        case Cast(operand, type, safe):
-            return f"{'TRY_CAST' if safe else 'CAST'}({_pretty(operand)} AS {spark_name(type).upper()})"
-        case Case(branches, otherwise):
-            when = " ".join(f"WHEN {_pretty(w)} THEN {_pretty(t)}" for w, t in branches)
-            return f"CASE {when}{'' if otherwise is None else ' ELSE ' + _pretty(otherwise)} END"
-        case Field(operand, name):
-            return f"{_pretty(operand)}.{name}"
-        case Call("||", arguments):
-            return f"concat({listed(arguments)})"
-        case Call("between", arguments):
-            return f"between({listed(arguments)})"
-        case Call("like" | "ilike" as word, arguments):
-            return f" {word.upper()} ".join(map(_pretty, arguments))
-        case Call("rlike", arguments):
-            return f"RLIKE({listed(arguments)})"
-        case Call("if", arguments):
-            return f"(IF({listed(arguments)}))"
-        case Call("<>", arguments):
-            return f"(NOT ({_pretty(arguments[0])} = {_pretty(arguments[1])}))"
-        case Call("div", arguments):
-            return f"({_pretty(arguments[0])} div {_pretty(arguments[1])})"
-        case Call("and" | "or" as word, arguments):
-            # Spark's is a tree of pairs from the left.
-            text = _pretty(arguments[0])
-            for argument in arguments[1:]:
-                text = f"({text} {word.upper()} {_pretty(argument)})"
-            return text
-        case Call(function, arguments):
-            return _call(function, [_pretty(a) for a in arguments])
-        case AggregateCall():
-            text = f"{expression.function}({'DISTINCT ' if expression.distinct else ''}{listed(expression.arguments)})"
-            if expression.within:
-                keys = [_pretty(k.expression) + (" DESC" if k.descending else "") for k in expression.within]
-                text += f" WITHIN GROUP (ORDER BY {', '.join(keys)})"
-            return text + (f" FILTER (WHERE {_pretty(expression.where)})" if expression.where else "")
-        case WindowCall(call, partition, keys, frame):
-            inside = [f"PARTITION BY {listed(partition)}"] if partition else []
-            inside += [f"ORDER BY {order(keys)}"] if keys else []
-            inside += [_frame(call, bool(keys), frame)]
-            return f"{_pretty(call)} OVER ({' '.join(inside)})"
-        case ScalarSubquery():
-            return "scalarsubquery()"
-        case _:
-            return to_sql(expression, lambda column: column.name)
-
-
-_RANKING = ("rank", "dense_rank", "percent_rank", "row_number", "ntile", "lag", "lead", "cume_dist", "nth_value")
-
-
-def _frame(call: AggregateCall | Call, ordered: bool, frame: str | None) -> str:
-    if frame:
-        return frame
-    if not ordered:
-        return "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
-    unit = "ROWS" if call.function in _RANKING else "RANGE"
-    return f"{unit} BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-
-
-def _pretty_literal(value: Value, type: DataType) -> str:
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, decimal.Decimal):
-        return f"{value:f}"
-    if isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, datetime.datetime):
-        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-    if isinstance(value, datetime.date):
-        return f"DATE '{value.isoformat()}'"
-    return literal(value, type)

@@ -277,6 +277,10 @@ def is_instant(type: DataType) -> bool:
     return type in (DATE, TIMESTAMP, TIMESTAMP_NTZ)
 
 
+def is_date(type: DataType) -> bool:
+    return type is not None and pa.types.is_date(type)
+
+
 def is_interval(type: DataType) -> bool:
     return type in (DAY_TIME, YEAR_MONTH)
 

@@ -19,7 +19,7 @@ from unshuffle.algebra.expressions import (
     map_operands,
 )
 from unshuffle.algebra.logical import GroupBy, GroupingSets, Plan, Project
-from unshuffle.algebra.sql import unnamed
+from unshuffle.algebra.naming import unnamed
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import TypeProblem
 from unshuffle.language.bind_expression import NotUnderstood

@@ -7,6 +7,7 @@ to Spark whole.
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import re
 from collections.abc import Callable, Mapping
@@ -38,6 +39,7 @@ from unshuffle.algebra.expressions import (
     is_aggregate,
 )
 from unshuffle.algebra.logical import Plan, outer_columns
+from unshuffle.algebra.sql import string_literal, to_sql
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import arithmetic_type, common_type, from_spark_name, is_decimal, literal_type, spark_name
 from unshuffle.errors import NameProblem, Span, TypeProblem
@@ -282,7 +284,10 @@ class ExpressionBinder:
         return Call("negative", (operand,), operand.type)
 
     def _not(self, node: exp.Expr) -> Expression:
-        return Call("not", (self.bind(node.this),), BOOLEAN)
+        operand = self.bind(node.this)
+        if isinstance(operand, Call) and operand.function == "isnull":
+            return Call("isnotnull", operand.arguments, BOOLEAN)
+        return Call("not", (operand,), BOOLEAN)
 
     def _bitwise_not(self, node: exp.Expr) -> Expression:
         operand = self.bind(node.this)
@@ -353,12 +358,27 @@ class ExpressionBinder:
         if node.args.get("format"):
             return self._template(node)
         text = node.args["to"].sql(dialect=ScopeDialect)
+        if node.args.get("is_literal"):
+            return self._typed_literal(text, node)
         try:
             type = from_spark_name(text)
         except ValueError as error:
             raise TypeProblem(str(error), self.query.span(node)) from None
         operand = self.bind(node.this)
         return Cast(operand, type, safe=isinstance(node, exp.TryCast))
+
+    def _typed_literal(self, type: str, node: exp.Expr) -> Expression:
+        """`DATE '2024-01-31'`. What a TIMESTAMP's text means is for the session's time zone to say."""
+        if type.upper() == "DATE" and re.fullmatch(r"\d{4}-\d{2}-\d{2}", node.this.name):
+            try:
+                return Literal(datetime.date.fromisoformat(node.this.name), pa.date32())
+            except ValueError:
+                raise TypeProblem(f"{node.this.name!r} is not a day of the calendar", self.query.span(node)) from None
+        try:
+            result: DataType = from_spark_name(type)
+        except ValueError as error:
+            raise TypeProblem(str(error), self.query.span(node)) from None
+        return Template((f"{type.upper()} {string_literal(node.this.name)}",), (), result)
 
     def _bracket(self, node: exp.Expr) -> Expression:
         if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
@@ -372,8 +392,8 @@ class ExpressionBinder:
         return Call("[]", (container, index), type)
 
     def _extract(self, node: exp.Expr) -> Expression:
-        unit = node.this.name.upper()
-        type = pa.decimal128(8, 6) if unit in ("SECOND", "SECONDS", "S", "SEC", "SECS") else pa.int32()
+        unit = node.this.name
+        type = pa.decimal128(8, 6) if unit.upper() in ("SECOND", "SECONDS", "S", "SEC", "SECS") else pa.int32()
         return Template((f"extract({unit} FROM ", ")"), (self.bind(node.expression),), type)
 
     def _interval(self, node: exp.Expr) -> Expression:
@@ -399,15 +419,17 @@ class ExpressionBinder:
         return self._call("substring", [part for part in parts if part is not None], node)
 
     def _trim(self, node: exp.Expr) -> Expression:
-        if node.args.get("position") or node.expression or node.args.get("collation"):
-            template = self._template(node)
-            return Template(template.pieces, template.operands, pa.string())
-        return self._call("trim", [node.this], node)
+        where = str(node.args.get("position") or "").upper()
+        if node.args.get("collation"):
+            return self._template(node)
+        if not where and not node.expression:
+            return self._call("trim", [node.this], node)
+        characters = (self.bind(node.expression),) if node.expression else ()
+        pieces = (f"TRIM({where or 'BOTH'} ", " FROM ", ")") if characters else (f"TRIM({where} FROM ", ")")
+        return Template(pieces, (*characters, self.bind(node.this)), pa.string())
 
     def _position(self, node: exp.Expr) -> Expression:
-        arguments = [node.args["substr"], node.this]
-        if node.args.get("position"):
-            arguments.append(node.args["position"])
+        arguments = [node.args["substr"], node.this, node.args.get("position") or exp.Literal.number(1)]
         return self._call("locate", arguments, node)
 
     # --- functions
@@ -485,7 +507,8 @@ class ExpressionBinder:
     def _with_unit(self, function: Function, arguments: list[exp.Expr]) -> Expression:
         """`dateadd(DAY, 1, d)`: the unit is a word of Spark's, not a column."""
         operands = tuple(self.bind(a) for a in arguments[1:])
-        pieces = (f"{function.name}({arguments[0].name.upper()}, ", ", ", ")")
+        name = "timestampdiff" if "diff" in function.name else "timestampadd"
+        pieces = (f"{name}({arguments[0].name}, ", ", ", ")")
         return Template(pieces, operands, function.result_type([None, *(o.type for o in operands)]))
 
     def _arguments(self, function: Function, arguments: list[exp.Expr]) -> tuple[Expression, ...]:
@@ -584,8 +607,6 @@ class ExpressionBinder:
                 return f"{value.upper()} {str(side or '').upper()}".strip()
             assert isinstance(value, exp.Expr)
             expression = self.bind(value)
-            from unshuffle.algebra.sql import to_sql  # here only: text is otherwise made after binding
-
             return f"{to_sql(expression, lambda column: column.name)} {str(side).upper()}"
 
         start = bound(spec.args.get("start"), spec.args.get("start_side"), "UNBOUNDED PRECEDING")
@@ -624,7 +645,7 @@ class ExpressionBinder:
                     fill(child)
 
         fill(copied)
-        text = copied.sql(dialect=ScopeDialect)
+        text = copied.sql(dialect=ScopeDialect, normalize_functions=False)
         pieces = re.split("\x01(\\d+)\x01", text)
         ordered = tuple(operands[int(i)] for i in pieces[1::2])
         return Template(tuple(pieces[0::2]), ordered, None)

@@ -30,7 +30,7 @@ from unshuffle.algebra.expressions import (
     walk,
 )
 from unshuffle.algebra.logical import Distinct, Filter, Plan, Project, Window
-from unshuffle.algebra.sql import unnamed
+from unshuffle.algebra.naming import unnamed
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import NameProblem, TypeProblem
 from unshuffle.language.bind_aggregate import Aggregation

@@ -35,6 +35,12 @@ class AmbiguousPipes(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
 
 
+class TypedLiteral(exp.Cast):
+    """`DATE '2024-01-31'` and the like."""
+
+    arg_types: ClassVar[dict[str, bool]] = {**exp.Cast.arg_types, "is_literal": False}
+
+
 class StreamTable(exp.Expression):
     """`SSTREAM "path"` in a FROM clause."""
 
@@ -63,6 +69,21 @@ class ScopeSqlParser(SparkParser):
     UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
         **SparkParser.UNARY_PARSERS,
         TokenType.PLUS: lambda self: self._parse_unary(),
+    }
+
+    # `DATE '2024-01-31'` is a literal, which sqlglot would make a cast like any other.
+    TYPE_LITERAL_PARSERS: ClassVar[dict[Any, Any]] = {
+        **SparkParser.TYPE_LITERAL_PARSERS,
+        **dict.fromkeys(
+            (
+                exp.DType.DATE,
+                exp.DType.TIMESTAMP,
+                exp.DType.TIMESTAMPTZ,
+                exp.DType.TIMESTAMPNTZ,
+                exp.DType.TIMESTAMPLTZ,
+            ),
+            lambda self, text, type: self.expression(TypedLiteral(this=text, to=type, is_literal=True)),
+        ),
     }
 
     def reset(self) -> None:
@@ -233,12 +254,15 @@ class ScopeSqlGenerator(SparkGenerator):
         **SparkGenerator.TRANSFORMS,
         Pipes: lambda self, node: " || ".join(self.sql(part) for part in node.expressions),
         AmbiguousPipes: lambda self, node: self.sql(node, "this"),
+        TypedLiteral: lambda self, node: f"{self.sql(node, 'to')} {self.sql(node, 'this')}",
         StreamTable: lambda self, node: f"SSTREAM {self.sql(node, 'this')}",
     }
 
 
 class Scope(Spark):
     class Tokenizer(Spark.Tokenizer):
+        # Spark reads a doubled quote inside a string as one quote, beside the backslash.
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
         COMMENTS: ClassVar[list[Any]] = [*Spark.Tokenizer.COMMENTS, "//"]
         KEYWORDS: ClassVar[dict[str, TokenType]] = {**Spark.Tokenizer.KEYWORDS, "&&": TokenType.AND}
 
