@@ -114,6 +114,7 @@ class Session:
         folders = [tables] if isinstance(tables, str | Path) else tables
         self._tables = TableFolders(tuple(str(folder) for folder in folders))
         self._embedded = spark is None
+        self._started = False
         self._master = master
         self._spark = spark
         self._aggregators: dict[str, Function] = {}
@@ -126,14 +127,15 @@ class Session:
     def spark(self) -> SparkSession:
         """The Spark session; an embedded one is started now if it was not."""
         if self._spark is None:
-            from unshuffle.spark.session import start
+            from unshuffle.spark.session import is_running, start
 
+            self._started = not is_running()
             self._spark = start(self._master)
         return self._spark
 
     def close(self) -> None:
-        """Stops an embedded Spark. A session of the caller's is left alone."""
-        if self._embedded and self._spark is not None:
+        """Stops the Spark that this session started. One that was there before is left alone."""
+        if self._started and self._spark is not None:
             self._spark.stop()
             self._spark = None
 

@@ -49,7 +49,7 @@ _NOISE = b"WARNING: Using incubator modules"
 
 def start(master: str | None = None) -> SparkSession:
     """The running session, or a new one on `master` (this machine, unless told otherwise)."""
-    if SparkContext._active_spark_context is not None:
+    if is_running():
         spark = SparkSession.builder.getOrCreate()
     else:
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which chose the master and started the JVM
@@ -60,6 +60,11 @@ def start(master: str | None = None) -> SparkSession:
         spark = _start(_settings(master), submitted)
     check(spark)
     return spark
+
+
+def is_running() -> bool:
+    """Whether this process has a Spark already, which then is not ours to stop."""
+    return SparkContext._active_spark_context is not None
 
 
 def check(spark: SparkSession) -> None:
