@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from unshuffle import Session
+from unshuffle import Aggregator, Session
 from unshuffle.spark.compare import same_rows
 
 pytestmark = pytest.mark.spark
@@ -270,3 +270,19 @@ def test_a_date_range_and_its_column(session: Session, tmp_path: Path) -> None:
     session.run(script, {"Today": "2024-03-01"})
     rows = session.spark.read.parquet(str(tmp_path / "out.parquet")).collect()
     assert sorted((row.v, str(row.Date)) for row in rows) == [(1, "2024-02-28"), (2, "2024-02-28"), (3, "2024-02-29")]
+
+
+class Spread(Aggregator):
+    """The largest less the smallest of some numbers."""
+
+    def aggregate(self, values: pa.Array) -> float | None:
+        numbers = [v for v in values.to_pylist() if v is not None]
+        return float(max(numbers) - min(numbers)) if numbers else None
+
+
+def test_a_registered_aggregator(session: Session) -> None:
+    session.register_aggregator("spread", Spread, returns="double")
+    script = session._bind_what("select person, spread(id) as s from sales group by person", None)
+    assert not script.foreign
+    rows = session.sql("select person, spread(id) as s from sales group by person having spread(id) >= 0").collect()
+    assert {row.person: row.s for row in rows} == {10: 1.0, 20: 0.0, None: 0.0, 30: 0.0}

@@ -31,7 +31,6 @@ from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-import unshuffle
 from unshuffle.algebra.expressions import Ref, SortKey
 from unshuffle.algebra.logical import Combine, Process, Reduce, Scan, Script, Target, UserClass
 from unshuffle.catalog.schema import Column
@@ -185,7 +184,8 @@ def shipped(run: Callable[..., Any], user_class: UserClass) -> Callable[[_Batche
 def pickled(run: Callable[..., Any], user_class: UserClass) -> bytes:
     # Workers need to have neither unshuffle nor the user's module: while this runs, both count as code to be carried.
     known = cloudpickle.cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
-    carried = [module for module in (unshuffle, *_beside(user_class.module)) if module.__name__ not in known]
+    ours = sys.modules[__name__.partition(".")[0]]
+    carried = [module for module in (ours, *_beside(user_class.module)) if module.__name__ not in known]
     for module in carried:
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
