@@ -22,7 +22,7 @@ from unshuffle.algebra.logical import GroupBy, GroupingSets, Plan, Project
 from unshuffle.algebra.naming import unnamed
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import TypeProblem
-from unshuffle.language.bind_expression import NotUnderstood
+from unshuffle.language.not_understood import NotUnderstood
 from unshuffle.language.scope import Scope
 
 if TYPE_CHECKING:

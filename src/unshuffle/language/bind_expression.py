@@ -19,7 +19,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from unshuffle.algebra.expressions import (
-    AggregateCall,
     Call,
     Case,
     Cast,
@@ -27,35 +26,38 @@ from unshuffle.algebra.expressions import (
     Expression,
     Field,
     InSubquery,
-    Lambda,
     Literal,
     Ref,
     ScalarSubquery,
     SortKey,
     Template,
     Variable,
-    WindowCall,
     connect,
-    is_aggregate,
 )
 from unshuffle.algebra.logical import Plan, outer_columns
-from unshuffle.algebra.sql import string_literal, to_sql
+from unshuffle.algebra.sql import string_literal
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import arithmetic_type, common_type, from_spark_name, is_decimal, literal_type, spark_name
 from unshuffle.errors import NameProblem, Span, TypeProblem
-from unshuffle.language import functions
+from unshuffle.language.bind_call import (
+    WITHOUT_PARENTHESES,
+    bind_call,
+    call_without_parentheses,
+    filtered_call,
+    ignoring_nulls,
+    named_call,
+    transform,
+    window_call,
+    within_group,
+)
 from unshuffle.language.dialect import AmbiguousPipes, Pipes
 from unshuffle.language.dialect import Scope as ScopeDialect
 from unshuffle.language.environment import Environment
-from unshuffle.language.functions import Function, Kind
+from unshuffle.language.not_understood import NotUnderstood
 from unshuffle.language.parameters import Parameters
 from unshuffle.language.scope import Scope
 
 BOOLEAN = pa.bool_()
-
-
-class NotUnderstood(Exception):
-    """A construct that only Spark understands; the reason is shown under `fallbacks`."""
 
 
 class QueryContext(Protocol):
@@ -99,15 +101,6 @@ _BINARY: dict[type[exp.Expr], str] = {
 }
 _ARITHMETIC = {"+", "-", "*", "/", "%", "div"}
 _BITWISE = {"&", "|", "^"}
-_NO_PARENTHESES: dict[type[exp.Expr], tuple[str, DataType]] = {
-    exp.CurrentDate: ("current_date", pa.date32()),
-    exp.CurrentTimestamp: ("current_timestamp", pa.timestamp("us", tz="UTC")),
-    exp.CurrentUser: ("current_user", pa.string()),
-    exp.SessionUser: ("session_user", pa.string()),
-}
-# Functions whose first argument may be a unit such as DAY, and functions that are part of GROUP BY's syntax.
-_DATE_UNITS = {"dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff"}
-_GROUPING_TIME = {"window", "session_window", "window_time"}
 _IS = {True: "is true", False: "is false"}
 
 
@@ -416,202 +409,21 @@ class ExpressionBinder:
 
     def _substring(self, node: exp.Expr) -> Expression:
         parts = [node.this, node.args.get("start"), node.args.get("length")]
-        return self._call("substring", [part for part in parts if part is not None], node)
+        return bind_call(self, "substring", [part for part in parts if part is not None], node)
 
     def _trim(self, node: exp.Expr) -> Expression:
         where = str(node.args.get("position") or "").upper()
         if node.args.get("collation"):
             return self._template(node)
         if not where and not node.expression:
-            return self._call("trim", [node.this], node)
+            return bind_call(self, "trim", [node.this], node)
         characters = (self.bind(node.expression),) if node.expression else ()
         pieces = (f"TRIM({where or 'BOTH'} ", " FROM ", ")") if characters else (f"TRIM({where} FROM ", ")")
         return Template(pieces, (*characters, self.bind(node.this)), pa.string())
 
     def _position(self, node: exp.Expr) -> Expression:
         arguments = [node.args["substr"], node.this, node.args.get("position") or exp.Literal.number(1)]
-        return self._call("locate", arguments, node)
-
-    # --- functions
-
-    def _transform(self, node: exp.Expr) -> Expression:
-        return self._call("transform", [node.this, node.expression], node)
-
-    def _anonymous(self, node: exp.Expr) -> Expression:
-        return self._call(node.name, list(node.expressions), node)
-
-    def _no_parentheses(self, node: exp.Expr) -> Expression:
-        name, result = _NO_PARENTHESES[next(k for k in type(node).__mro__ if k in _NO_PARENTHESES)]
-        return Call(name, (), result)
-
-    def _known(self, name: str, node: exp.Expr) -> Function:
-        function = functions.find(name) or self.query.environment.function(name)
-        if function is None and self.query.environment.has_function(name):
-            raise NotUnderstood(f"{name}, a function of the Spark session")
-        if function is None:
-            near = functions.similar(name)
-            hint = f"did you mean {' or '.join(near)}?" if near else "it is neither built into Spark nor registered"
-            raise NameProblem(f"unknown function {name!r}", self.query.name_span(node), hint)
-        return function
-
-    def _call(
-        self, name: str, arguments: list[exp.Expr], node: exp.Expr, ignore_nulls: bool = False, windowed: bool = False
-    ) -> Expression:
-        function = self._known(name, node)
-        if function.name in _GROUPING_TIME:
-            raise NotUnderstood(f"{function.name}, which belongs in GROUP BY")
-        if function.name in _DATE_UNITS and len(arguments) == 3 and isinstance(arguments[0], exp.Column | exp.Var):
-            return self._with_unit(function, arguments)
-        if function.kind is Kind.TABLE:
-            raise NotUnderstood(f"{function.name}, a function that yields rows")
-        if function.kind is Kind.WINDOW and not windowed:
-            raise TypeProblem(f"{name} needs an OVER clause", self.query.span(node))
-        distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
-        if distinct:
-            arguments = [*arguments[0].expressions, *arguments[1:]]
-        if arguments and isinstance(arguments[-1], exp.IgnoreNulls | exp.RespectNulls):
-            ignore_nulls = ignore_nulls or isinstance(arguments[-1], exp.IgnoreNulls)
-            arguments = [*arguments[:-1], arguments[-1].this]
-        if function.name == "count" and not distinct and any(isinstance(a, exp.Star) for a in arguments):
-            arguments = [exp.Literal.number(1)]  # count(*) is count(1)
-        if any(
-            isinstance(a, exp.Alias | exp.Kwarg | exp.Star | exp.Ordered | exp.Order | exp.PropertyEQ)
-            for a in arguments
-        ):
-            if function.kind is Kind.SCALAR:
-                return self._template(node)
-            raise NotUnderstood(f"the arguments of {function.name}")
-        if not function.arity.accepts(len(arguments)):
-            message = f"{function.name} takes {function.arity} argument(s), but {len(arguments)} are given"
-            raise TypeProblem(message, self.query.name_span(node))
-        bound = self._arguments(function, arguments)
-        result = function.result_type([argument.type for argument in bound])
-        if function.kind is Kind.AGGREGATE:
-            if any(is_aggregate(argument) for argument in bound) and not windowed:
-                message = f"{function.name} cannot take another aggregate as its argument"
-                raise TypeProblem(message, self.query.span(node), "aggregate in a sub-query first")
-            return AggregateCall(
-                function.name,
-                bound,
-                result,
-                distinct,
-                ignore_nulls=ignore_nulls,
-                deterministic=function.deterministic,
-            )
-        if distinct:
-            raise TypeProblem(f"DISTINCT has no meaning in {name}", self.query.span(node))
-        if ignore_nulls:
-            raise NotUnderstood("IGNORE NULLS")
-        return Call(function.name, bound, result, function.deterministic)
-
-    def _with_unit(self, function: Function, arguments: list[exp.Expr]) -> Expression:
-        """`dateadd(DAY, 1, d)`: the unit is a word of Spark's, not a column."""
-        operands = tuple(self.bind(a) for a in arguments[1:])
-        name = "timestampdiff" if "diff" in function.name else "timestampadd"
-        pieces = (f"{name}({arguments[0].name}, ", ", ", ")")
-        return Template(pieces, operands, function.result_type([None, *(o.type for o in operands)]))
-
-    def _arguments(self, function: Function, arguments: list[exp.Expr]) -> tuple[Expression, ...]:
-        """Binds the plain arguments first: the types of a lambda's parameters follow from them."""
-        bound: list[Expression | None] = [None if isinstance(a, exp.Lambda) else self.bind(a) for a in arguments]
-        first = next((b for b in bound if b is not None), None)
-        for i, argument in enumerate(arguments):
-            if isinstance(argument, exp.Lambda):
-                bound[i] = self._lambda(argument, first)
-        return tuple(b for b in bound if b is not None)
-
-    def _lambda(self, node: exp.Lambda, container: Expression | None) -> Lambda:
-        names = [e.name for e in node.expressions]
-        types: list[DataType] = [None] * len(names)
-        if container is not None and container.type is not None:
-            if pa.types.is_list(container.type) and len(names) == 1:
-                types = [container.type.value_type]
-            elif pa.types.is_map(container.type) and len(names) == 2:
-                types = [container.type.key_type, container.type.item_type]
-        parameters = tuple(Variable(n, t) for n, t in zip(names, types, strict=True))
-        inner = ExpressionBinder(self.query, self.scope, self.aliases, self.windows, (*self.variables, *parameters))
-        return Lambda(parameters, inner.bind(_lambda_body(node)))
-
-    def _filter(self, node: exp.Expr) -> Expression:
-        call = self.bind(node.this)
-        if not isinstance(call, AggregateCall):
-            raise TypeProblem("FILTER needs an aggregate function before it", self.query.span(node))
-        where = self.predicate(node.expression.this, "FILTER")
-        return AggregateCall(
-            call.function,
-            call.arguments,
-            call.type,
-            call.distinct,
-            where,
-            call.within,
-            call.ignore_nulls,
-            call.deterministic,
-        )
-
-    def _within_group(self, node: exp.Expr) -> Expression:
-        call_node = node.this
-        function = self._known(call_node.name, call_node)
-        distinct = bool(call_node.expressions) and isinstance(call_node.expressions[0], exp.Distinct)
-        arguments = call_node.expressions[0].expressions if distinct else call_node.expressions
-        bound = tuple(self.bind(argument) for argument in arguments)
-        within = self.sort_keys(node.expression)
-        types = [*(k.expression.type for k in within), *(a.type for a in bound)]
-        result = function.result_type(types) if function.arity.accepts(len(types)) else None
-        return AggregateCall(function.name, bound, result, distinct, None, within, False, function.deterministic)
-
-    def _ignore_nulls(self, node: exp.Expr) -> Expression:
-        if not isinstance(node.this, exp.Anonymous):
-            raise NotUnderstood("IGNORE NULLS")
-        return self._call(node.this.name, list(node.this.expressions), node.this, isinstance(node, exp.IgnoreNulls))
-
-    def _window(self, node: exp.Expr) -> Expression:
-        assert isinstance(node, exp.Window)
-        call = self._windowed_call(node.this)
-        specification = node
-        if node.args.get("alias") is not None:
-            name = node.args["alias"].name
-            if name.lower() not in self.windows:
-                raise NameProblem(f"unknown window {name!r}", self.query.span(node))
-            specification = self.windows[name.lower()]
-            if node.args.get("partition_by") or node.args.get("order") or node.args.get("spec"):
-                raise NotUnderstood("a window that extends another")
-        partition = tuple(self.bind(e) for e in specification.args.get("partition_by") or ())
-        order = self.sort_keys(specification.args.get("order"))
-        return WindowCall(call, partition, order, self._frame(specification.args.get("spec")))
-
-    def _windowed_call(self, node: exp.Expr) -> AggregateCall | Call:
-        ignore_nulls = False
-        if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-            ignore_nulls, node = isinstance(node, exp.IgnoreNulls), node.this
-        if isinstance(node, exp.Anonymous):
-            function = self._known(node.name, node)
-            if function.kind is Kind.WINDOW and ignore_nulls:
-                raise NotUnderstood("IGNORE NULLS in a window")
-            call = self._call(node.name, list(node.expressions), node, ignore_nulls, windowed=True)
-        else:
-            call = self.bind(node)
-        if not isinstance(call, AggregateCall | Call):
-            raise NotUnderstood("a window over something else than a function")
-        return call
-
-    def _frame(self, spec: exp.Expr | None) -> str | None:
-        if spec is None:
-            return None
-        if spec.args.get("exclude"):
-            raise NotUnderstood("EXCLUDE in a window frame")
-
-        def bound(value: object, side: object, default: str) -> str:
-            if value is None:
-                return default
-            if isinstance(value, str):
-                return f"{value.upper()} {str(side or '').upper()}".strip()
-            assert isinstance(value, exp.Expr)
-            expression = self.bind(value)
-            return f"{to_sql(expression, lambda column: column.name)} {str(side).upper()}"
-
-        start = bound(spec.args.get("start"), spec.args.get("start_side"), "UNBOUNDED PRECEDING")
-        end = bound(spec.args.get("end"), spec.args.get("end_side"), "CURRENT ROW")
-        return f"{str(spec.args['kind']).upper()} BETWEEN {start} AND {end}"
+        return bind_call(self, "locate", arguments, node)
 
     # --- subqueries
 
@@ -656,20 +468,6 @@ def _beside(operand: Expression, other: Expression) -> DataType:
     if isinstance(operand, Literal) and type(operand.value) is int and is_decimal(other.type):
         return literal_type(operand.value)
     return operand.type
-
-
-def _lambda_body(node: exp.Lambda) -> exp.Expr:
-    """sqlglot turns a lambda's parameters inside its body into bare identifiers; we want columns."""
-    body = node.this.copy()
-
-    def column(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.Identifier) and not isinstance(part.parent, exp.Column | exp.Dot | exp.Alias):
-            return exp.Column(this=part.copy())
-        if isinstance(part, exp.Dot) and isinstance(part.this, exp.Identifier):
-            return exp.Column(this=part.expression.copy(), table=part.this.copy())
-        return part
-
-    return body.transform(column) if not isinstance(body, exp.Identifier) else exp.Column(this=body)
 
 
 _BINDABLE = (
@@ -717,7 +515,7 @@ def _parentheses(binder: ExpressionBinder, node: exp.Expr) -> Expression:
 _Rule = Callable[[ExpressionBinder, exp.Expr], Expression]
 _RULES: dict[type, _Rule] = {
     **dict.fromkeys(_BINARY, ExpressionBinder._binary),
-    **dict.fromkeys(_NO_PARENTHESES, ExpressionBinder._no_parentheses),
+    **dict.fromkeys(WITHOUT_PARENTHESES, call_without_parentheses),
     exp.Like: ExpressionBinder._like,
     exp.ILike: ExpressionBinder._like,
     Pipes: ExpressionBinder._pipes,
@@ -747,14 +545,14 @@ _RULES: dict[type, _Rule] = {
     exp.Tuple: ExpressionBinder._tuple,
     exp.Substring: ExpressionBinder._substring,
     exp.Trim: ExpressionBinder._trim,
-    exp.Transform: ExpressionBinder._transform,
+    exp.Transform: transform,
     exp.StrPosition: ExpressionBinder._position,
-    exp.Anonymous: ExpressionBinder._anonymous,
-    exp.Filter: ExpressionBinder._filter,
-    exp.WithinGroup: ExpressionBinder._within_group,
-    exp.IgnoreNulls: ExpressionBinder._ignore_nulls,
-    exp.RespectNulls: ExpressionBinder._ignore_nulls,
-    exp.Window: ExpressionBinder._window,
+    exp.Anonymous: named_call,
+    exp.Filter: filtered_call,
+    exp.WithinGroup: within_group,
+    exp.IgnoreNulls: ignoring_nulls,
+    exp.RespectNulls: ignoring_nulls,
+    exp.Window: window_call,
     exp.Subquery: ExpressionBinder._scalar_subquery,
     exp.Exists: ExpressionBinder._exists,
 }

@@ -43,11 +43,12 @@ from unshuffle.algebra.sql import literal
 from unshuffle.catalog.schema import Column, ColumnNumbers, DataType
 from unshuffle.catalog.types import common_type, spark_name
 from unshuffle.errors import NameProblem, Source, Span, TypeProblem, UserError
-from unshuffle.language.bind_expression import ExpressionBinder, NotUnderstood
+from unshuffle.language.bind_expression import ExpressionBinder
 from unshuffle.language.bind_select import SelectBinder
 from unshuffle.language.dialect import Scope as ScopeDialect
 from unshuffle.language.dialect import StreamTable, read_pipes_as_spark
 from unshuffle.language.environment import Environment
+from unshuffle.language.not_understood import NotUnderstood
 from unshuffle.language.parameters import Parameters, constant
 from unshuffle.language.scope import Scope, Visible
 

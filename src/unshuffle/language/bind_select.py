@@ -34,7 +34,8 @@ from unshuffle.algebra.naming import unnamed
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import NameProblem, TypeProblem
 from unshuffle.language.bind_aggregate import Aggregation
-from unshuffle.language.bind_expression import ExpressionBinder, NotUnderstood
+from unshuffle.language.bind_expression import ExpressionBinder
+from unshuffle.language.not_understood import NotUnderstood
 from unshuffle.language.scope import Scope
 
 if TYPE_CHECKING:
