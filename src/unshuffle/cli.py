@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
@@ -20,7 +21,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Run, explain and compare SCOPE scripts and Spark SQL queries.",
 )
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -35,6 +35,21 @@ Param = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 Master = Annotated[str | None, typer.Option("--master", metavar="M", help="Spark master. Default: this machine.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"unshuffle {version('unshuffle')}, pyspark {version('pyspark')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show versions and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Run, explain and compare SCOPE scripts and Spark SQL queries."""
 
 
 @app.command()

@@ -43,6 +43,7 @@ from unshuffle.algebra.sql import literal
 from unshuffle.catalog.schema import Column, ColumnNumbers, DataType
 from unshuffle.catalog.types import common_type, spark_name
 from unshuffle.errors import NameProblem, Source, Span, TypeProblem, UserError
+from unshuffle.language import not_understood
 from unshuffle.language.bind_expression import ExpressionBinder
 from unshuffle.language.bind_select import SelectBinder
 from unshuffle.language.dialect import Scope as ScopeDialect
@@ -147,7 +148,7 @@ class QueryBinder:
         """ORDER BY, LIMIT and OFFSET after a set operation or a query in parentheses."""
         for clause in ("laterals", "sort", "cluster", "distribute", "joins", "hint"):
             if node.args.get(clause):
-                raise NotUnderstood(clause.upper())
+                raise not_understood.clause(clause)
         if order := node.args.get("order"):
             binder = ExpressionBinder(self, Scope.of(plan.columns, None, scope.parent))
             keys: list[SortKey] = []
@@ -287,7 +288,7 @@ class QueryBinder:
             "ordinality",
         ):
             if node.args.get(clause):
-                raise NotUnderstood(clause.upper())
+                raise not_understood.clause(clause)
         if isinstance(node, exp.Table):
             if not isinstance(node.this, exp.Identifier):
                 raise NotUnderstood("a table function")

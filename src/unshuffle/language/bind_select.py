@@ -33,6 +33,7 @@ from unshuffle.algebra.logical import Distinct, Filter, Plan, Project, Window
 from unshuffle.algebra.naming import unnamed
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import NameProblem, TypeProblem
+from unshuffle.language import not_understood
 from unshuffle.language.bind_aggregate import Aggregation
 from unshuffle.language.bind_expression import ExpressionBinder
 from unshuffle.language.not_understood import NotUnderstood
@@ -79,7 +80,7 @@ class SelectBinder:
     def bind(self) -> Plan:
         for clause, value in self.select.args.items():
             if value and clause not in _UNDERSTOOD:
-                raise NotUnderstood(clause.rstrip("_").upper())
+                raise not_understood.clause(clause)
         plan, scope = self.query.from_clause(self.select, self.outer)
         windows = {w.name.lower(): w for w in self.select.args.get("windows") or ()}
         if where := self.select.args.get("where"):

@@ -1,7 +1,27 @@
-"""What makes a query foreign."""
+"""What makes a query foreign: a construct that only Spark understands."""
 
 from __future__ import annotations
 
 
 class NotUnderstood(Exception):
-    """A construct that only Spark understands; the reason is shown under `fallbacks`."""
+    """Ends the binding of a query, which is then left to Spark whole; the reason is shown under `fallbacks`."""
+
+
+_CLAUSES = {
+    "laterals": "LATERAL VIEW",
+    "pivots": "PIVOT",
+    "sample": "TABLESAMPLE",
+    "hint": "a hint",
+    "hints": "a hint",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "joins": "a join after a query",
+    "version": "time travel",
+    "when": "time travel",
+}
+
+
+def clause(name: str) -> NotUnderstood:
+    """The error for a clause, by sqlglot's name for it."""
+    return NotUnderstood(_CLAUSES.get(name, name.rstrip("_").upper()))
