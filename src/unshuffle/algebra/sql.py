@@ -173,7 +173,7 @@ def literal(value: Value, type: DataType) -> str:
     if isinstance(value, str):
         return string_literal(value)
     if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
+        return f"X'{value.hex().upper()}'"
     if isinstance(value, datetime.datetime):
         word = "TIMESTAMP_NTZ" if type is not None and type.tz is None else "TIMESTAMP"
         return f"{word}'{value.isoformat(sep=' ')}'"

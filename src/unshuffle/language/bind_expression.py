@@ -385,7 +385,7 @@ class ExpressionBinder:
         return Call("[]", (container, index), type)
 
     def _extract(self, node: exp.Expr) -> Expression:
-        unit = node.this.name
+        unit = node.this.name.lower()  # sqlglot keeps it in capitals; most people write it in small letters
         type = pa.decimal128(8, 6) if unit.upper() in ("SECOND", "SECONDS", "S", "SEC", "SECS") else pa.int32()
         return Template((f"extract({unit} FROM ", ")"), (self.bind(node.expression),), type)
 
