@@ -63,6 +63,10 @@ def run(
 ) -> None:
     """Run a script and write its outputs: all of them, or, if anything fails, none."""
     params = _params(param)
+    if report is not None and (report.is_dir() or not report.parent.is_dir()):
+        raise UserError(
+            f"the report cannot be written to {str(report)!r}", hint="name a file in a folder that is there"
+        )
     with Session(tables=tables or (), master=master) as session:
         result = session.run(file, params)
         if report is not None:

@@ -156,7 +156,7 @@ class Session:
 
     def run(self, file: str | Path, params: Params | None = None) -> Run:
         """Runs a script and writes its outputs: all of them, or, if anything fails, none."""
-        script = self._bind_file(file, params)
+        script = self._bind_file(file, params, will_write=True)
         self._refuse_streams(script)
         from unshuffle.spark import files, results
 
@@ -234,8 +234,7 @@ class Session:
             "task seconds": f"{measured.task_seconds:.2f}",
             "rows": f"{measured.rows:,}",
         }
-        # The targets exist by now, which binding would refuse; the plan is the same with OVERWRITE.
-        return page(str(file), tree(self._bind_file(file, params, check_targets=False)), shown)
+        return page(str(file), tree(self._bind_file(file, params)), shown)
 
     def register_aggregator(self, name: str, aggregator: type[Aggregator], returns: str) -> None:
         """Makes a user-defined aggregate known to queries by a name. `returns` is a Spark type such as "double"."""
@@ -252,18 +251,18 @@ class Session:
             return self._bind_file(what, params)
         return self._bind(Source("<query>", str(what)), params, is_script=False)
 
-    def _bind_file(self, file: str | Path, params: Params | None, check_targets: bool = True) -> Script:
+    def _bind_file(self, file: str | Path, params: Params | None, will_write: bool = False) -> Script:
         path = Path(file)
         if path.suffix not in (".scope", ".sql"):
             raise FileProblem(f"{str(path)!r} is neither a .scope script nor a .sql file")
         source = read_source(path)
-        return self._bind(source, params, is_script=path.suffix == ".scope", check_targets=check_targets)
+        return self._bind(source, params, is_script=path.suffix == ".scope", will_write=will_write)
 
-    def _bind(self, source: Source, params: Params | None, is_script: bool, check_targets: bool = True) -> Script:
+    def _bind(self, source: Source, params: Params | None, is_script: bool, will_write: bool = False) -> Script:
         parameters = Parameters(params or {})
         if source.name == "<query>":
             parameters.declare_python_values()
-        return bind(source, parameters, self._tables, self._environment(), _check_class, is_script, check_targets)
+        return bind(source, parameters, self._tables, self._environment(), _check_class, is_script, will_write)
 
     def _environment(self) -> Any:
         return _LazyEnvironment(self)

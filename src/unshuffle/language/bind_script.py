@@ -58,7 +58,7 @@ def bind(
     environment: Environment,
     check_class: CheckClass,
     is_script: bool = True,
-    check_targets: bool = True,
+    will_write: bool = False,
 ) -> Script:
     """The plan of a script (or, with `is_script` off, of the queries in a .sql text)."""
     binder = ScriptBinder(parameters, tables, environment, check_class)
@@ -75,8 +75,7 @@ def bind(
         if not is_script:
             raise SyntaxProblem(f"{source.name} holds no query")
         raise SyntaxProblem(f"{source.name} outputs nothing", None, 'end it with, e.g., OUTPUT result TO "result.csv";')
-    if check_targets:
-        binder.check_targets()
+    binder.check_targets(will_write)
     return inline_single_uses(Script(tuple(binder.outputs)))
 
 
@@ -501,8 +500,9 @@ class ScriptBinder:
         )
         self.outputs.append(Output(plan, target, node.path.span))
 
-    def check_targets(self) -> None:
-        """No output may destroy an input, another output, or, without OVERWRITE, anything."""
+    def check_targets(self, will_write: bool) -> None:
+        """No output may destroy an input or another output, nor, when it is really written, anything that is there
+        unless the script says OVERWRITE."""
         written: list[tuple[str, Span | None]] = []
         for output in self.outputs:
             if output.target is None:
@@ -515,6 +515,6 @@ class ScriptBinder:
             for other, _ in written:
                 if files.overlaps(path, other):
                     raise FileProblem(f"two OUTPUTs write to {path!r}", span)
-            if files.exists(path) and not output.target.overwrite:
+            if will_write and files.exists(path) and not output.target.overwrite:
                 raise FileProblem(f"{path!r} exists already", span, "add OVERWRITE to replace it")
             written.append((path, span))
