@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from typing import TypeAlias
 
 import pyarrow as pa
 
 # Arrow's types stand for Spark's: both name the same values, and Arrow's are immutable, hashable and need no JVM.
 # None is a type that only Spark can tell (a foreign operator's, or a function that no table here describes).
-DataType = pa.DataType | None
+DataType: TypeAlias = pa.DataType | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,10 @@ class Column:
 
     def __str__(self) -> str:
         return f"{self.name}#{self.id}"
+
+    def __hash__(self) -> int:
+        # Property matching hashes columns by the million; the number alone is the identity.
+        return self.id
 
     @property
     def spark_name(self) -> str:
