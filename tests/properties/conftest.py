@@ -1,4 +1,4 @@
-"""Two lengths of search: 200 examples a test, the same every run; or 20,000, and new ones each time (UNSHUFFLE_SOAK=1)."""
+"""Two lengths of search: 200 examples a test, the same every run; or 20,000 new ones (UNSHUFFLE_SOAK=1)."""
 
 import os
 

@@ -5,18 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from .rows import (
-    COLUMNS,
-    Choices,
-    arrange,
-    choices,
-    draw_facts,
-    draw_local,
-    draw_rows,
-    draw_sorted,
-    place_formula,
-    subsets,
-)
 from unshuffle.catalog.schema import Dependency
 from unshuffle.properties import (
     Dependencies,
@@ -36,6 +24,19 @@ from unshuffle.properties import (
 )
 from unshuffle.properties.meaning import broken_facts, broken_global, broken_local
 from unshuffle.properties.structure import columns_of
+
+from .rows import (
+    COLUMNS,
+    Choices,
+    arrange,
+    choices,
+    draw_facts,
+    draw_local,
+    draw_rows,
+    draw_sorted,
+    place_formula,
+    subsets,
+)
 
 
 def with_fact(facts: Dependencies, *more: Dependency) -> Dependencies:
