@@ -1,7 +1,7 @@
 """The worked examples of the papers, by name.
 
-"000" is the ICDE 2010 paper on partitioning in the optimizer, "003" a set of reading notes on it that keeps Table II and
-Table VI readable and works out each rule on a few rows, "002" the SIGMOD 2012 paper on partial repartitioning.
+ICDE 2010 is Zhou, Larson, Chaiken, "Incorporating Partitioning and Parallel Plans into the SCOPE Optimizer"; "notes" are
+reading notes on it that keep Table II readable and work out each rule on a few rows.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def proven(found) -> bool:
     return isinstance(found, Proof)
 
 
-# 000, introduction and section IV
+# ICDE 2010, introduction and section IV
 
 
-def test_000_figure_1_one_partitioning_serves_the_join_and_the_group_by() -> None:
+def test_icde_figure_1_one_partitioning_serves_the_join_and_the_group_by() -> None:
     """R and S joined on a and b, grouped by R.c and S.d. With c -> a, partitioning on a alone serves both."""
     ra, rb, rc = (Column(i, n, INT) for i, n in ((1, "a"), (2, "b"), (3, "c")))
     sa, sb, sd = (Column(i, n, INT) for i, n in ((11, "a"), (12, "b"), (13, "d")))
@@ -90,19 +90,19 @@ def test_000_figure_1_one_partitioning_serves_the_join_and_the_group_by() -> Non
     assert isinstance(match(Delivered(hashed([ra, rb], 500)), group, facts), Unmet)
 
 
-def test_000_definition_4_2_descending_is_descending() -> None:
+def test_icde_definition_4_2_descending_is_descending() -> None:
     """The printed definition has the ascending sign in both cases."""
     down = rows((3,), (2,), (2,), (1,))
     assert broken_local(down, (desc(C1),)) is None
     assert broken_local(down, (asc(C1),)) is not None
 
 
-def test_000_two_groupings_imply_one_on_both_and_not_the_reverse() -> None:
+def test_icde_two_groupings_imply_one_on_both_and_not_the_reverse() -> None:
     assert proven(match_local((grouped(C1), grouped(C2)), (grouped(C1, C2),), NOTHING_KNOWN))
     assert not proven(match_local((grouped(C1, C2),), (grouped(C1), grouped(C2)), NOTHING_KNOWN))
 
 
-def test_000_and_003_table_2() -> None:
+def test_icde_and_notes_table_2() -> None:
     """{{C1}g; {{C1, C2}g, C3o}}. The notes have the rows right; in the paper's text they moved between partitions."""
     right = [
         rows((1, 4, 2), (1, 4, 5), (7, 1, 2)),
@@ -121,10 +121,10 @@ def test_000_and_003_table_2() -> None:
     assert broken_global(garbled, grouped(C1)) is not None
 
 
-# 000, section V
+# ICDE 2010, section V
 
 
-def test_000_example_1_concat_merge() -> None:
+def test_icde_example_1_concat_merge() -> None:
     given = Delivered(hashed([C1, C2], 4), (asc(C2), asc(C1), asc(C3)))
     expected = (grouped(C1, C2), asc(C3))
     repartitioned = exchange(Repartitioning(hashed([C1, C2], 8), ConcatMerge()), given, NOTHING_KNOWN)
@@ -137,16 +137,16 @@ def test_000_example_1_concat_merge() -> None:
     assert exchange(FullMerge(ConcatMerge()), given, NOTHING_KNOWN) == Delivered(Serial(), expected)
 
 
-def test_000_example_2_sort_concat_merge() -> None:
+def test_icde_example_2_sort_concat_merge() -> None:
     order = (asc(C1), asc(C2), asc(C3))
     given = Delivered(ranged(order[:2], Sampled("stored", 4)), order)
     assert exchange(FullMerge(SortConcatMerge(order[:2])), given, NOTHING_KNOWN) == Delivered(Serial(), order)
 
 
-# 000, section VI
+# ICDE 2010, section VI
 
 
-def test_000_example_3_requirements_of_a_merge_join() -> None:
+def test_icde_example_3_requirements_of_a_merge_join() -> None:
     r1, r2, s1, s2 = (Column(i, n, INT) for i, n in ((1, "C1"), (2, "C2"), (11, "C1"), (12, "C2")))
     first, second = JoinKey((r1, s1), INT), JoinKey((r2, s2), INT)
     for on, order in (((first,), (second, first)), ((second,), (first, second)), ((first, second), (second, first))):
@@ -161,7 +161,7 @@ def test_000_example_3_requirements_of_a_merge_join() -> None:
         assert proven(match_joint([(each, NOTHING_KNOWN) for each in inputs], wish.joint))
 
 
-def test_000_aggregation_on_c1_c2_accepts_three_layouts() -> None:
+def test_icde_aggregation_on_c1_c2_accepts_three_layouts() -> None:
     """Pmin = {}, Pmax = {C1, C2}: hash or range, on C1, on C2 or on both."""
     wish = requirements.hash_aggregate((C1, C2))[1].children[0]
     for layout in (hashed([C1], 4), hashed([C2], 4), hashed([C1, C2], 4), ranged([desc(C2)], Sampled("s", 4))):
@@ -170,10 +170,10 @@ def test_000_aggregation_on_c1_c2_accepts_three_layouts() -> None:
     assert isinstance(match(Delivered(Scattered(4)), wish, NOTHING_KNOWN), Unmet)
 
 
-# 000, sections VII to IX
+# ICDE 2010, sections VII to IX
 
 
-def test_000_example_4_and_003_matching() -> None:
+def test_icde_example_4_and_notes_matching() -> None:
     facts = Dependencies.of([depends([C6, C2], [C3])], [*equality(C1, C6), *equality(C2, C7)])
     assert facts.representative(C6) == C1
     assert facts.representative(C7) == C2
@@ -197,7 +197,7 @@ def test_000_example_4_and_003_matching() -> None:
     )
 
 
-def test_000_example_5_three_ways_to_partition_a_filter() -> None:
+def test_icde_example_5_three_ways_to_partition_a_filter() -> None:
     wish = Required(Clustered(frozenset((C1, C2)), parallel=True))
     target = hashed([C1, C2], 8)
     # 1. The child is already partitioned so, and a filter changes nothing.
@@ -211,7 +211,7 @@ def test_000_example_5_three_ways_to_partition_a_filter() -> None:
     assert proven(match(moved, wish, NOTHING_KNOWN))
 
 
-def test_000_section_9_the_sample_script_needs_one_exchange_an_input() -> None:
+def test_icde_section_9_the_sample_script_needs_one_exchange_an_input() -> None:
     guid, start, end, group = (Column(i, n, INT) for i, n in ((1, "guid"), (2, "start"), (12, "end"), (13, "group")))
     guid2 = Column(11, "guid", INT)
     starts = exchange(
@@ -233,16 +233,16 @@ def test_000_section_9_the_sample_script_needs_one_exchange_an_input() -> None:
     assert proven(match_joint([(starts, NOTHING_KNOWN), (ends, NOTHING_KNOWN)], wish.joint))
 
 
-# 003, the definitions on rows
+# The notes, the definitions on rows
 
 
-def test_003_functional_dependency_by_arithmetic() -> None:
+def test_notes_functional_dependency_by_arithmetic() -> None:
     data = rows(*((n, n * 2, n % 2) for n in range(5)))
     assert broken_dependency(data, depends([C1], [C2, C3])) is None
     assert broken_dependency(data, depends([C3], [C1])) is not None
 
 
-def test_003_grouping_orders() -> None:
+def test_notes_grouping_orders() -> None:
     for data in (
         rows((1, 1), (2, 1), (2, 2)),
         rows((1, 1), (2, 2), (2, 1)),
@@ -253,13 +253,13 @@ def test_003_grouping_orders() -> None:
     assert broken_local(rows((2, 1), (1, 1), (2, 2)), (grouped(C1),)) is not None
 
 
-def test_003_sorting_orders() -> None:
+def test_notes_sorting_orders() -> None:
     assert broken_local(rows((1, 1), (2, 1), (2, 2)), (asc(C1),)) is None
     assert broken_local(rows((1, 1), (2, 2), (2, 1)), (asc(C1),)) is None
     assert broken_local(rows((2, 1), (2, 2), (1, 1)), (asc(C1),)) is not None
 
 
-def test_003_non_ordered_and_ordered_partitioning() -> None:
+def test_notes_non_ordered_and_ordered_partitioning() -> None:
     loose = [rows((1, 1), (1, 2), (3, 7)), rows((2, 2), (2, 6), (4, 3))]
     assert broken_global(loose, grouped(C1)) is None
     assert broken_global(loose, ordered(asc(C1))) is not None
@@ -267,14 +267,14 @@ def test_003_non_ordered_and_ordered_partitioning() -> None:
     assert broken_global(ranges, ordered(asc(C1))) is None
 
 
-def test_003_grouped_then_sorted_inside() -> None:
+def test_notes_grouped_then_sorted_inside() -> None:
     local = (grouped(C1, C2), asc(C3))
     for data in (rows((1, 1, 2), (1, 1, 10), (2, 2, 1)), rows((2, 2, 1), (1, 1, 2), (1, 1, 10))):
         assert broken_local(data, local) is None
     assert broken_local(rows((1, 1, 10), (1, 1, 2), (2, 2, 1)), local) is not None
 
 
-# 003, the rules on rows
+# The notes, the rules on rows
 
 
 def rule_of(found) -> list[Rule]:
@@ -282,14 +282,14 @@ def rule_of(found) -> list[Rule]:
     return [step.rule for step in found.steps]
 
 
-def test_003_rule_1() -> None:
+def test_notes_rule_1() -> None:
     data = rows((2, 2, 1), (1, 1, 2), (1, 1, 10))
     assert broken_local(data, (grouped(C1, C2), asc(C3))) is None
     assert broken_local(data, (grouped(C1, C2),)) is None
     assert rule_of(match_local((grouped(C1, C2), asc(C3)), (grouped(C1, C2),), NOTHING_KNOWN)) == [Rule.TRUNCATE]
 
 
-def test_003_rule_2() -> None:
+def test_notes_rule_2() -> None:
     parts = [rows((1, 1), (1, 2)), rows((2, 2), (3, 3))]
     assert broken_global(parts, grouped(C1)) is None
     assert broken_global(parts, grouped(C1, C2)) is None
@@ -297,7 +297,7 @@ def test_003_rule_2() -> None:
     assert match_global(grouped(C1, C2), grouped(C1), NOTHING_KNOWN) == {C2}, "never truncated"
 
 
-def test_003_rule_3() -> None:
+def test_notes_rule_3() -> None:
     parts = [rows((1, 1), (1, 2)), rows((2, 1))]
     assert broken_global(parts, ordered(asc(C1))) is None
     assert broken_global(parts, ordered(asc(C1), asc(C2))) is None
@@ -306,20 +306,20 @@ def test_003_rule_3() -> None:
     assert not proven(match_global(ordered(asc(C1), asc(C2)), ordered(asc(C1)), NOTHING_KNOWN))
 
 
-def test_003_rules_4_and_5() -> None:
+def test_notes_rules_4_and_5() -> None:
     assert rule_of(match_local((asc(C1),), (grouped(C1),), NOTHING_KNOWN)) == [Rule.SORTED_IS_GROUPED]
     found = match_global(ordered(asc(C1), desc(C2)), grouped(C1, C2), NOTHING_KNOWN)
     assert rule_of(found) == [Rule.ORDERED_IS_CLUSTERED]
     assert not proven(match_local((grouped(C1),), (asc(C1),), NOTHING_KNOWN))
 
 
-def test_003_rule_6() -> None:
+def test_notes_rule_6() -> None:
     facts = Dependencies.of([depends([C1], [C2])])
     assert rule_of(match_local((grouped(C1, C2),), (grouped(C1),), facts)) == [Rule.DROP_GROUPED]
     assert not proven(match_local((grouped(C1, C2),), (grouped(C2),), facts))
 
 
-def test_003_rule_7() -> None:
+def test_notes_rule_7() -> None:
     facts = Dependencies.of([depends([C1], [C2])])
     assert rule_of(match_local((asc(C1), desc(C2), asc(C3)), (asc(C1), asc(C3)), facts)) == [Rule.DROP_SORTED]
     # Determined by what comes after is not enough: the rows are already out of order by then.
@@ -330,20 +330,20 @@ def test_003_rule_7() -> None:
     assert broken_local(data, (asc(C1), asc(C3))) is not None
 
 
-def test_000_rule_8() -> None:
+def test_icde_rule_8() -> None:
     facts = Dependencies.of([depends([C1, C2], [C3])])
     found = match_local((grouped(C1, C2), asc(C3), asc(C4)), (grouped(C1, C2), asc(C4)), facts)
     assert rule_of(found) == [Rule.DROP_ACTION]
 
 
-# 003, merges
+# The notes, merges
 
 
 def free() -> Choices:
     return Choices(bytes(range(1, 200)))
 
 
-def test_003_sort_merge() -> None:
+def test_notes_sort_merge() -> None:
     streams = [rows((1, 1), (3, 3), (1, 5)), rows((2, 2), (2, 10))]
     given = Delivered(hashed([C1], 2), (asc(C2),))
     assert exchange(FullMerge(SortMerge((asc(C2),))), given, NOTHING_KNOWN) == Delivered(Serial(), (asc(C2),))
@@ -351,7 +351,7 @@ def test_003_sort_merge() -> None:
     assert merged == rows((1, 1), (2, 2), (3, 3), (1, 5), (2, 10))
 
 
-def test_003_concat_merge() -> None:
+def test_notes_concat_merge() -> None:
     streams = [rows((1, 1), (1, 2), (3, 1)), rows((2, 3), (2, 5))]
     local = (grouped(C1), asc(C2))
     assert exchange(FullMerge(ConcatMerge()), Delivered(hashed([C1], 2), local), NOTHING_KNOWN).local == local
@@ -359,7 +359,7 @@ def test_003_concat_merge() -> None:
         assert broken_local(order[0] + order[1], local) is None
 
 
-def test_003_sort_concat_merge() -> None:
+def test_notes_sort_concat_merge() -> None:
     streams = [rows((1,), (2,), (3,)), rows((6,), (7,), (8,)), rows((4,), (5,))]
     given = Delivered(ranged([asc(C1)], [(4,), (6,)]), (asc(C1),))
     assert exchange(FullMerge(SortConcatMerge((asc(C1),))), given, NOTHING_KNOWN).local == (asc(C1),)

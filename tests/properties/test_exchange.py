@@ -165,7 +165,7 @@ def test_table_5_repartitioning(scheme: str, merge: str, ch: Choices) -> None:
     to = draw_scheme(ch, scheme)
     source = given_.partitioning
     if isinstance(source, Partitioned) and isinstance(to, Partitioned) and ch.flag():
-        # The neighbouring case of 002: the same columns again, into another number or other ranges.
+        # The neighbouring case of SIGMOD 2012: the same columns again, into another number or other ranges.
         on = source.columns
         to = hashed(on, ch.pick([2, 3, 4, 6, 8])) if scheme == "hash" else to
     result = exchange(Repartitioning(to, how), given_, facts)

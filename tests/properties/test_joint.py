@@ -119,7 +119,7 @@ def test_what_is_not_co_partitioned(left, right, why: str) -> None:
 
 
 def test_a_dependency_clusters_but_does_not_co_partition() -> None:
-    """002, section 3.3.3: h(b) mod 100 is not h(a) mod 100, though a determines b."""
+    """SIGMOD 2012, section 3.3.3: h(b) mod 100 is not h(a) mod 100, though a determines b."""
     facts = Dependencies.of([depends([X], [Z]), depends([Z], [X])])
     assert isinstance(joint(hashed([A], 100), hashed([Z], 100), key(A, X), right_facts=facts), Unaligned)
     same = Dependencies.of(classes=equality(X, Z))
@@ -161,7 +161,7 @@ def test_stray_nulls_do_not_matter_to_an_equality_and_do_to_a_null_safe_one() ->
 
 
 def test_what_is_missing_is_a_layout_to_push() -> None:
-    """002, section 3.3.2: keep one input, send the others by its function."""
+    """SIGMOD 2012, section 3.3.2: keep one input, send the others by its function."""
     found = joint(hashed([A], 8), Scattered(3), key(A, X), key(B, Y))
     assert isinstance(found, Unaligned)
     assert found.pushes == (Push(0, (hashed([A], 8), hashed([X], 8))),)

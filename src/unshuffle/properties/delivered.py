@@ -92,12 +92,12 @@ def formula(partitioning: Partitioning, facts: Dependencies) -> Global:
         return Serial()
     if partitioning.nulls_apart and not facts.never_null.issuperset(columns):
         return Scattered(function.partitions)
-    if isinstance(function, RangeFunction):
-        keys = []
-        for key, column in zip(function.keys, columns, strict=True):
-            # The function orders the values it was given, after the cast: as strings, 10 is before 9.
-            if key.type != column.type and not interchangeable(key.type, column.type):
-                return Grouped(frozenset(columns))
-            keys.append(Sorted(column, key.descending, key.nulls_first))
-        return Ordered(tuple(keys))
-    return Grouped(frozenset(columns))
+    if not isinstance(function, RangeFunction):
+        return Grouped(frozenset(columns))
+    keys = []
+    for key, column in zip(function.keys, columns, strict=True):
+        # The function orders the values it was given, after the cast: as strings, 10 is before 9.
+        if key.type is not column.type and key.type != column.type and not interchangeable(key.type, column.type):
+            return Grouped(frozenset(columns))
+        keys.append(Sorted(column, key.descending, key.nulls_first))
+    return Ordered(tuple(keys))

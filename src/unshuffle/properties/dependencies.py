@@ -1,6 +1,6 @@
 """Everything known of a relation's values, whatever its layout: the facts that the inference rules draw on.
 
-What is kept, and under which equality of NULLs (000, section IV-A leaves NULL out):
+What is kept, and under which equality of NULLs (ICDE 2010, section IV-A leaves NULL out):
 
     functional   X -> Y     rows that agree on X agree on Y, NULL agreeing with NULL. This is GROUP BY's equality, and
                             the one under which layouts are reasoned about.

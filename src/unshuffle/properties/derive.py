@@ -1,4 +1,4 @@
-"""What an exchange delivers (000, section V: Tables III, IV and V).
+"""What an exchange delivers (ICDE 2010, section V: Tables III, IV and V).
 
 Partition operators keep the order of rows, so the local property changes only where streams are merged, and how it
 changes depends on one thing: what is known of *which stream a row comes from*, that is, the partitioning of the input.
@@ -134,7 +134,7 @@ def _constant(streams: Global, facts: Dependencies) -> bool:
 
 def _one_input_each(given: Partitioning, scheme: Partitioning, facts: Dependencies) -> bool:
     """Does every output get rows from one input only? Then nothing is really merged: hash into p, rehashed into kp, or
-    ranges with boundaries added (002, sections 3.1 and 3.2)."""
+    ranges with boundaries added (SIGMOD 2012, sections 3.1 and 3.2)."""
     if not isinstance(given, Partitioned) or not isinstance(scheme, Partitioned) or given.nulls_apart:
         return False
     if not all(facts.equal(one, other) for one, other in zip(given.columns, scheme.columns, strict=False)):

@@ -1,4 +1,4 @@
-"""Columns that always hold equal values, and the constants they hold (000, section IV-A).
+"""Columns that always hold equal values, and the constants they hold (ICDE 2010, section IV-A).
 
 A class of columns is an equivalence under *GROUP BY's* equality: in every row its columns are all NULL or all hold the
 same value. A join's equality gives more (nothing is NULL) and a constant gives more still; both are kept, the first as

@@ -1,5 +1,5 @@
 """The parts of an exchange: how a partition operator sends rows on, how a merge operator takes them in, and the five
-ways to connect the two (000, section II and Figure 2).
+ways to connect the two (ICDE 2010, section II and Figure 2).
 
 A partitioning scheme is the partitioning it makes (`Partitioned`, `Scattered`, `Replicated`); partition operators are
 first in, first out. A topology says how many streams go in and come out:

@@ -1,11 +1,11 @@
 """The functions that send rows to partitions, apart from the columns they are applied to.
 
 Clustering asks whether equal keys share a partition, and any function will do. Co-partitioning asks whether two inputs
-were sent by the *same function*, and for that a function must be a value that can be compared (002, section 3.3.3: data
+were sent by the *same function*, and for that a function must be a value that can be compared (SIGMOD 2012, section 3.3.3: data
 hashed on b is clustered on a when a determines b, yet h(b) mod n is not h(a) mod n). So:
 
     HashFunction   h(v1, .., vk) mod n, each value first cast to the type named here. Spark hashes int and bigint apart.
-    RangeFunction  the number of boundaries at or below the row: intervals closed on the left (002, section 3.2)
+    RangeFunction  the number of boundaries at or below the row: intervals closed on the left (SIGMOD 2012, section 3.2)
     Regrouped      partition i of another function goes to groups[i]: a partial merge
     Split          each partition of one function divided further by a second: a partial partitioning
     Named          a function that only its name tells (a user's, or a stored one): the same name is the same function

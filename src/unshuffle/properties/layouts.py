@@ -1,4 +1,4 @@
-"""Layouts made from other layouts with little or no movement (002, sections 3.1, 3.2 and 3.3).
+"""Layouts made from other layouts with little or no movement (SIGMOD 2012, sections 3.1, 3.2 and 3.3).
 
 | from                | to                              | each output reads    | the new layout                    |
 |---------------------|---------------------------------|----------------------|-----------------------------------|

@@ -1,4 +1,4 @@
-"""Property matching: what a plan delivers against what is required of it (000, section VII).
+"""Property matching: what a plan delivers against what is required of it (ICDE 2010, section VII).
 
 Global and local parts are matched apart. Nothing is lost by that: rows that refute a global implication need only one
 row in each partition, where every local property holds, and rows that refute a local one need only one partition.

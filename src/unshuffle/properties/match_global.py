@@ -1,4 +1,4 @@
-"""Does one global property imply another? (000, section VII and rules 2, 3, 5, 6, 7)
+"""Does one global property imply another? (ICDE 2010, section VII and rules 2, 3, 5, 6, 7)
 
 Again decided on closures. Let D be the columns of the delivered partitioning.
 
@@ -11,16 +11,15 @@ Again decided on closures. Let D be the columns of the delivered partitioning.
     ⊥ ⇒ X^g, X^o       always
     ⊤ ⇒ anything else  never
 
-002, section 3.3.3 eliminates a repartitioning on a for data hashed on b "if b -> a". Read literally that is unsound:
-rows that agree on a may have several b. The dependency that is needed is a -> b (000's own Figure 1 has it the right
+SIGMOD 2012, section 3.3.3 eliminates a repartitioning on a for data hashed on b "if b -> a". Read literally that is unsound:
+rows that agree on a may have several b. The dependency that is needed is a -> b (ICDE 2010's own Figure 1 has it the right
 way round); in the example there, a = b + 1, both hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from unshuffle.catalog.schema import Column, Dependency
+from unshuffle.properties.closure import EVERYTHING
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.match_local import renamed
 from unshuffle.properties.proof import HOLDS, Proof, Rule, Step
@@ -74,39 +73,41 @@ def _one_place(delivered: Global, required: Global, facts: Dependencies) -> Proo
 
 def _clustered(delivered: Placed, required: Grouped, facts: Dependencies) -> Proof | Undetermined:
     closures = facts.closures
-    closed = closures.close(closures.mask(required.columns))
+    wanted = required.columns
     columns = partitioning_columns(delivered)
-    missing = frozenset(c for c in columns if closures.bit(c) & ~closed)
-    if isinstance(delivered, Scattered) or missing:
-        if facts.unique(required.columns):
+    mine, reached = closures.mask(columns), closures.close(closures.mask(wanted))
+    if not columns or mine & ~reached:
+        if reached == EVERYTHING:
             return Proof((Step(Rule.UNIQUE, delivered, required),))
-        return missing
-    known = _one_place(delivered, required, facts)
-    if known is not None:
-        return known
-    steps: list[Step] = []
-    now: Grouped
-    if isinstance(delivered, Ordered):
-        now = Grouped(columns)
-        steps.append(Step(Rule.ORDERED_IS_CLUSTERED, delivered, now))
-    else:
-        now = delivered
+        return frozenset(c for c in columns if closures.bit(c) & ~reached)
+    if not mine & ~closures.constant:
+        return Proof((Step(Rule.ONE_PLACE, delivered, required, Dependency(frozenset(), columns)),))
+    now = Grouped(columns)
+    steps = [Step(Rule.ORDERED_IS_CLUSTERED, delivered, now)] if isinstance(delivered, Ordered) else []
+    if not columns <= wanted:
+        now = _within(now, wanted, facts, steps)
+    if now != required:
+        steps.append(Step(Rule.EXPAND, now, required))
+    return Proof(tuple(steps))
 
-    def become(rule: Rule, after: Iterable[Column], because: Dependency | None = None) -> None:
+
+def _within(now: Grouped, wanted: frozenset[Column], facts: Dependencies, steps: list[Step]) -> Grouped:
+    """Steps to a grouping on wanted columns only: first rename, then drop what is determined."""
+
+    def become(rule: Rule, after: frozenset[Column], because: Dependency | None = None) -> None:
         nonlocal now
-        new = Grouped(frozenset(after))
-        if new != now:
+        if after != now.columns:
+            new = Grouped(after)
             steps.append(Step(rule, now, new, because))
             now = new
 
-    wanted = required.columns
     become(Rule.EQUAL, renamed(now.columns, wanted, facts))
     shared, spare = now.columns & wanted, now.columns - wanted
-    if shared and facts.determines(shared, spare):
-        become(Rule.DROP_GROUPED, shared, Dependency(shared, spare))
-    become(Rule.EXPAND, now.columns | wanted)
-    become(Rule.DROP_GROUPED, wanted, Dependency(wanted, now.columns - wanted))
-    return Proof(tuple(steps))
+    if not shared or not facts.determines(shared, spare):
+        become(Rule.EXPAND, now.columns | wanted)
+        shared = wanted
+    become(Rule.DROP_GROUPED, shared, Dependency(shared, spare))
+    return now
 
 
 def _in_order(delivered: Placed, required: Ordered, facts: Dependencies) -> Proof | Undetermined:

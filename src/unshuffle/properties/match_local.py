@@ -1,4 +1,4 @@
-"""Does one local property imply another? (000, section VII and rules 1, 4, 6, 7, 8)
+"""Does one local property imply another? (ICDE 2010, section VII and rules 1, 4, 6, 7, 8)
 
 The question is decided on closures, not by searching through rule applications. A delivered list of actions cuts the
 rows into ever finer runs: write K(i) for the columns of its first i actions, closed under the dependencies. Then
@@ -11,7 +11,7 @@ and a required list is implied exactly if its actions pass these tests one after
 forward. Nothing weaker follows and nothing stronger: three rows are enough to refute anything else, which
 `tools/completeness.py` does for every pair over three columns.
 
-Worked example (Example 4 of 000, after renaming): delivered [c1↑, c2↓, c5↑], required [{c1, c2}g].
+Worked example (Example 4 of ICDE 2010, after renaming): delivered [c1↑, c2↓, c5↑], required [{c1, c2}g].
 K(0) = {}, K(1) = {c1}, K(2) = {c1, c2, c3} because {c1, c2} -> c3. The closure of {c1, c2} is K(2): proven, with the
 steps truncate c5 (rule 1), forget the directions (rule 4), join the two groupings. Had {c2} alone been required, its
 closure {c2} is no K(i), and the answer is what is missing: [{c2}g], with nothing held.
@@ -160,6 +160,8 @@ class _Steps:
 
 def renamed(given: frozenset[Column], wanted: frozenset[Column], facts: Dependencies) -> frozenset[Column]:
     """The given columns, each written as a wanted one where it equals one."""
+    if given <= wanted or not facts.classes:
+        return given
     return frozenset(
         column
         if column in wanted

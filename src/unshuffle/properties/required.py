@@ -1,4 +1,4 @@
-"""What an operator requires of its inputs: predicates, with room left for the optimizer to choose (000, section VI).
+"""What an operator requires of its inputs: predicates, with room left for the optimizer to choose (ICDE 2010, section VI).
 
 A requirement on the partitioning is a range. `Clustered(maximum=G, minimum=M)` accepts any layout on some X with
 M ≤ X ≤ G, where ≤ is not set inclusion but the order that dependencies give: X ≤ G when G determines X (equal G means
@@ -80,7 +80,7 @@ class RangeOrdered:
 
 @dataclass(frozen=True, slots=True)
 class Exactly:
-    """This very function of these columns: what one input of a join asks of another (002, section 3.3.2)."""
+    """This very function of these columns: what one input of a join asks of another (SIGMOD 2012, section 3.3.2)."""
 
     layout: Partitioned
 

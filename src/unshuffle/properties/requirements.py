@@ -1,4 +1,4 @@
-"""What each physical operator requires of its inputs: Table VI of 000, each operator serial and partitioned.
+"""What each physical operator requires of its inputs: Table VI of ICDE 2010, each operator serial and partitioned.
 
 | operator               | non-partitioned  | partitioned                                                              |
 |------------------------|------------------|--------------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""What can be said of the layout of rows: grouped, sorted, partitioned (000, section IV-B).
+"""What can be said of the layout of rows: grouped, sorted, partitioned (ICDE 2010, section IV-B).
 
 These are formulas, claims that hold of some rows or do not. A delivery asserts one and a requirement asks for one, so
 both are written in this vocabulary, and the inference rules rewrite one formula into another.
