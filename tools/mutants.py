@@ -4,8 +4,8 @@
     python tools/mutants.py NAME...     those whose name contains a NAME
 
 Each fault is one textual change, and a plausible one: a condition forgotten, a case of the papers taken as printed. The
-tests named with it run first; if they pass, all property tests run. A fault that survives, or whose text is no longer in
-the code, is a failure of this program.
+tests named with it run first; if they pass, all property tests run. A fault that survives, or whose text is no longer
+in the code, is a failure of this program.
 """
 
 from __future__ import annotations

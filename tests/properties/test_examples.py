@@ -1,7 +1,7 @@
 """The worked examples of the papers, by name.
 
-ICDE 2010 is Zhou, Larson, Chaiken, "Incorporating Partitioning and Parallel Plans into the SCOPE Optimizer"; "notes" are
-reading notes on it that keep Table II readable and work out each rule on a few rows.
+ICDE 2010 is Zhou, Larson, Chaiken, "Incorporating Partitioning and Parallel Plans into the SCOPE Optimizer"; the notes
+are reading notes on it that keep Table II readable and work out each rule on a few rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Layouts made from layouts (SIGMOD 2012, section 3): where rows go, what is read from where, what is still co-partitioned."""
+"""Layouts made from layouts (SIGMOD 2012, section 3): where rows go, what is read, what is co-partitioned."""
 
 from __future__ import annotations
 

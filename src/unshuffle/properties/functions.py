@@ -1,8 +1,8 @@
 """The functions that send rows to partitions, apart from the columns they are applied to.
 
 Clustering asks whether equal keys share a partition, and any function will do. Co-partitioning asks whether two inputs
-were sent by the *same function*, and for that a function must be a value that can be compared (SIGMOD 2012, section 3.3.3: data
-hashed on b is clustered on a when a determines b, yet h(b) mod n is not h(a) mod n). So:
+were sent by the *same function*, and for that a function must be a value that can be compared (SIGMOD 2012, section
+3.3.3: data hashed on b is clustered on a when a determines b, yet h(b) mod n is not h(a) mod n). So:
 
     HashFunction   h(v1, .., vk) mod n, each value first cast to the type named here. Spark hashes int and bigint apart.
     RangeFunction  the number of boundaries at or below the row: intervals closed on the left (SIGMOD 2012, section 3.2)

@@ -1,4 +1,4 @@
-"""Requirements on several inputs at once: co-partitioning (ICDE 2010, section VI; SIGMOD 2012, sections 3.3.2 and 3.3.3).
+"""Requirements on several inputs at once: co-partitioning (ICDE 2010, section VI; SIGMOD 2012, 3.3.2 and 3.3.3).
 
 A join finds its pairs only if rows that match are in partitions of the same number. It is not enough that each input be
 clustered on its join columns. Both must have been sent by the same function, argument by argument on columns that the

@@ -11,9 +11,9 @@ Again decided on closures. Let D be the columns of the delivered partitioning.
     ⊥ ⇒ X^g, X^o       always
     ⊤ ⇒ anything else  never
 
-SIGMOD 2012, section 3.3.3 eliminates a repartitioning on a for data hashed on b "if b -> a". Read literally that is unsound:
-rows that agree on a may have several b. The dependency that is needed is a -> b (ICDE 2010's own Figure 1 has it the right
-way round); in the example there, a = b + 1, both hold.
+SIGMOD 2012, section 3.3.3, drops a repartitioning on a for data hashed on b "if b -> a". Read literally, that is
+unsound: rows that agree on a may have several b. The dependency that is needed is a -> b, and Figure 1 of ICDE 2010 has
+it that way round; in the example beside the text, a = b + 1, both hold.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def partitioning_columns(delivered: Global) -> frozenset[Column]:
 
 def _one_place(delivered: Global, required: Global, facts: Dependencies) -> Proof | None:
     columns = partitioning_columns(delivered)
-    if not columns or not facts.determines((), columns):
+    if not facts.unique(()) and (not columns or not facts.determines((), columns)):
         return None
     return Proof((Step(Rule.ONE_PLACE, delivered, required, Dependency(frozenset(), columns)),))
 

@@ -1,4 +1,4 @@
-"""What the formulas mean, on rows: Definitions IV.1 to IV.6 of ICDE 2010 and the facts of `dependencies`, made executable.
+"""What the formulas mean, on rows: Definitions IV.1 to IV.6 of ICDE 2010, and the facts of `dependencies`, executable.
 
 Nothing here reasons. Given real rows, each function finds rows that break a claim, or nothing. The tests of soundness
 rest on it, and so can anything that has to check a claim against stored data.

@@ -1,4 +1,4 @@
-"""What an operator requires of its inputs: predicates, with room left for the optimizer to choose (ICDE 2010, section VI).
+"""What an operator requires of its inputs: predicates, with room left to choose (ICDE 2010, section VI).
 
 A requirement on the partitioning is a range. `Clustered(maximum=G, minimum=M)` accepts any layout on some X with
 M ≤ X ≤ G, where ≤ is not set inclusion but the order that dependencies give: X ≤ G when G determines X (equal G means

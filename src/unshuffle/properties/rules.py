@@ -4,10 +4,10 @@ This is the other half of matching. The matcher decides by closures and then wri
 by its rule alone, so a mistake in one is seen by the other. A rule may be applied several times in one step where that
 reads better (truncating three actions is one step).
 
-Rules 1 to 8 are numbered as in ICDE 2010, section IV-C. Rules 6, 7 and 8 are equivalences and are also used backwards. Rule 6
-inside a local list may use the columns of the earlier actions as well, since it is applied within their runs. Rule 7
-needs the *prefix*: in [a↑, b↑, c↑] the dependency c -> b does not let b go, because rows are put in order by b before
-c is ever looked at.
+Rules 1 to 8 are numbered as in ICDE 2010, section IV-C. Rules 6, 7 and 8 are equivalences and are also used backwards.
+Rule 6 inside a local list may use the columns of the earlier actions as well, since it is applied within their runs.
+Rule 7 needs the *prefix*: in [a↑, b↑, c↑] the dependency c -> b does not let b go, because rows are put in order by b
+before c is ever looked at.
 """
 
 from __future__ import annotations
@@ -140,6 +140,8 @@ def _unique(before: Formula, after: Formula, facts: Dependencies) -> bool:
 def _one_place(before: Formula, after: Formula, facts: Dependencies) -> bool:
     if not isinstance(after, Grouped | Ordered):
         return False
+    if facts.unique(()) and not isinstance(before, Replicated | tuple):
+        return True  # at most one row
     match before:
         case Serial():
             return True

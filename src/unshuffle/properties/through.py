@@ -1,4 +1,4 @@
-"""Layouts through the relational operators (ICDE 2010, section V: they leave partitioning as it is, but columns come and go).
+"""Layouts through the relational operators, which leave rows where they are while columns come and go.
 
 A layout survives a projection if every column it names is kept, is copied, or has an equal that is kept. If a column
 is lost but the kept ones determine it, equal rows still share a partition: the layout becomes some unknown function of
