@@ -38,7 +38,7 @@ MUTANTS = (
         "match_global.py",
         "if not columns or mine & ~reached:",
         "if not columns or not (columns & wanted or not mine & ~reached):",
-        "rules",
+        "match",
     ),
     Mutant(
         "clustering through a dependency the wrong way round, as printed in SIGMOD 2012",
@@ -74,49 +74,49 @@ MUTANTS = (
         "while at < len(delivered) and not mask(_columns(delivered[at])) & ~runs:",
         "while at < len(delivered) and not mask(_columns(delivered[at])) & ~close("
         "runs | mask(columns_of(delivered[:at] + delivered[at + 1 :]))):",
-        "rules",
+        "match",
     ),
     Mutant(
         "a finer grouping taken for a coarser one",
         "match_local.py",
         "            if runs != target:\n                rest",
         "            if target & ~close(runs | mask(columns_of(delivered))):\n                rest",
-        "rules",
+        "match",
     ),
     Mutant(
         "null order ignored within partitions",
         "match_local.py",
         "given.nulls_first == wanted.nulls_first or wanted.column in facts.never_null\n",
         "True\n",
-        "rules",
+        "match",
     ),
     Mutant(
         "null order ignored between partitions",
         "match_global.py",
         "same_nulls = given.nulls_first == wanted.nulls_first or wanted.column in facts.never_null",
         "same_nulls = True",
-        "rules",
+        "match",
     ),
     Mutant(
         "direction ignored between partitions",
         "match_global.py",
         "or given.descending != wanted.descending or not same_nulls",
         "or not same_nulls",
-        "rules",
+        "match",
     ),
     Mutant(
         "an ordered layout truncated to a prefix of its keys",
         "match_global.py",
         "        if closures.bit(now[place].column) & ~seen:\n            return frozenset(",
         "        if False:\n            return frozenset(",
-        "rules",
+        "match",
     ),
     Mutant(
         "replicated rows taken for clustered ones",
         "match_global.py",
         "if isinstance(delivered, Replicated) or isinstance(required, Serial | Replicated):",
         "if isinstance(required, Serial | Replicated):",
-        "rules",
+        "match",
     ),
     Mutant(
         "a dependency on every column taken for a key",
@@ -124,7 +124,7 @@ MUTANTS = (
         "        return mask\n",
         "        if self._rules and all(not right & ~mask for _, right in self._rules):\n"
         "            return EVERYTHING\n        return mask\n",
-        "rules dependencies",
+        "match dependencies",
     ),
     Mutant(
         "rows in one of several partitions taken for one partition",
@@ -485,7 +485,7 @@ def survives(mutant: Mutant, copy: Path) -> str | None:
 
 
 def fails(tests: list[str], source: Path) -> bool:
-    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1", "UNSHUFFLE_MUTANTS": "1"}
     environment.pop("UNSHUFFLE_SOAK", None)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -44,6 +44,7 @@ from unshuffle.properties.layouts import (
     refined_to_columns,
     refined_to_prefix,
     rehashed,
+    seen_through_prefix,
 )
 from unshuffle.properties.meaning import broken_layout
 
@@ -133,9 +134,13 @@ def test_refining_a_string_range_to_a_prefix(ch: Choices) -> None:
     reach = refined_to_prefix(source, length)
     assert isinstance(reach, Reachable)
     assert keeps_prefix_together(reach.layout, length)
+    short = Column(6, "prefix", pa.string())
+    through = seen_through_prefix(reach.layout, short, length)
+    assert isinstance(through, Partitioned)
     for word in WORDS:
         home = at(reach.layout, {S: word})
         assert at(source, {S: word}) in reach.reads[home]
+        assert at(through, {short: word if word is None else word[:length]}) == home
         for other in WORDS:
             if (word is None) == (other is None) and (word or "")[:length] == (other or "")[:length]:
                 assert at(reach.layout, {S: other}) == home
@@ -145,6 +150,7 @@ def test_a_descending_string_key_keeps_no_prefix_together() -> None:
     source = ranged([desc(S)], [("ab",)])
     assert isinstance(refined_to_prefix(source, 2), NotReachable)
     assert not keeps_prefix_together(source, 2)
+    assert isinstance(seen_through_prefix(source, S, 2), NotReachable)
     assert at(source, {S: "ab"}) != at(source, {S: "abc"})
 
 

@@ -4,7 +4,7 @@
     formulas   structure                                         grouped, sorted, partitioned
     layouts    functions, delivered, layouts, through             what a plan delivers, function named
     wishes     required, requirements, joint                      what operators require, alone and together
-    reasoning  match, match_local, match_global, rules, proof     the inference rules: a proof, or what is missing
+    reasoning  match, match_local, match_global, rules, proof, normal   the inference rules: a proof, or what is missing
     exchanges  exchange, derive                                  what moving rows does to all this
     meaning                                                      every claim, checked on rows
 
@@ -55,6 +55,7 @@ from unshuffle.properties.joint import match_joint
 from unshuffle.properties.match import implies, match, match_partitioning
 from unshuffle.properties.match_global import match_global
 from unshuffle.properties.match_local import match_local
+from unshuffle.properties.normal import normal_facts, normal_global, normal_local
 from unshuffle.properties.proof import (
     MissingOrder,
     MissingPartitioning,
@@ -78,7 +79,7 @@ from unshuffle.properties.required import (
     Required,
     RequiredPartitioning,
 )
-from unshuffle.properties.rules import check
+from unshuffle.properties.rules import check, first_bad_step
 from unshuffle.properties.structure import (
     Action,
     Global,
@@ -166,6 +167,7 @@ __all__ = [
     "distinct",
     "equality",
     "exchange",
+    "first_bad_step",
     "formula",
     "group_by",
     "grouped",
@@ -180,6 +182,9 @@ __all__ = [
     "match_partitioning",
     "merged_local",
     "minimal_cover",
+    "normal_facts",
+    "normal_global",
+    "normal_local",
     "of_table",
     "ordered",
     "partitions_of",

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
+from unshuffle.catalog.schema import Column
 from unshuffle.properties.delivered import Partitioned
 from unshuffle.properties.functions import (
     Boundary,
@@ -117,6 +118,14 @@ def keeps_prefix_together(layout: Partitioned, length: int) -> bool:
         len(b) <= last or b[last] is None or (isinstance(b[last], str) and len(b[last]) <= length)
         for b in function.boundaries
     )
+
+
+def seen_through_prefix(layout: Partitioned, prefix: Column, length: int) -> Partitioned | NotReachable:
+    """The same layout written on a column that holds left(s, length) of the last key. Numbers do not change,
+    because no boundary is longer. The other way round needs only the dependency s -> prefix."""
+    if not keeps_prefix_together(layout, length):
+        return NotReachable("some boundary falls inside a prefix")
+    return Partitioned(layout.function, (*layout.columns[:-1], prefix), layout.nulls_apart)
 
 
 def connections(source: PartitionFunction, target: PartitionFunction) -> tuple[tuple[int, ...], ...] | None:

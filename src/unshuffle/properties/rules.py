@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from unshuffle.catalog.schema import Column
 from unshuffle.properties.dependencies import Dependencies
-from unshuffle.properties.proof import Rule, Step
+from unshuffle.properties.proof import Proof, Rule, Step
 from unshuffle.properties.structure import (
     Action,
     Global,
@@ -39,6 +39,20 @@ def check(step: Step, facts: Dependencies) -> bool:
     if step.backwards and step.rule not in (Rule.DROP_GROUPED, Rule.DROP_SORTED, Rule.DROP_ACTION):
         return False
     return _JUDGES[step.rule](one, other, facts)
+
+
+def first_bad_step(proof: Proof, facts: Dependencies) -> Step | None:
+    """The first step that its rule does not accept, or that does not go on from the one before; None if all is well.
+
+    The steps about partitioning and those about order are two chains, one after the other.
+    """
+    before: Step | None = None
+    for step in proof.steps:
+        follows = before is None or isinstance(before.after, tuple) != isinstance(step.before, tuple)
+        if not check(step, facts) or not (follows or (before is not None and before.after == step.before)):
+            return step
+        before = step
+    return None
 
 
 def _truncate(before: Formula, after: Formula, facts: Dependencies) -> bool:
