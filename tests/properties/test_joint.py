@@ -160,6 +160,14 @@ def test_stray_nulls_do_not_matter_to_an_equality_and_do_to_a_null_safe_one() ->
     assert isinstance(joint(stray, hashed([X], 8), key(A, X, null_safe=True), left_facts=solid), Proof)
 
 
+def test_a_constant_null_sends_rows_anywhere_where_null_keys_are_anywhere() -> None:
+    stray = Partitioned(HashFunction((LONG, LONG), 8), (A, C), nulls_apart=True)
+    null = [Dependencies.of(classes=[EqualColumns(frozenset((c,)), Constant(None))]) for c in (C, Z)]
+    sides = {"left_facts": null[0], "right_facts": null[1]}
+    assert isinstance(joint(hashed([A, C], 8), hashed([X, Z], 8), key(A, X), **sides), Proof)
+    assert isinstance(joint(stray, hashed([X, Z], 8), key(A, X), **sides), Unaligned)
+
+
 def test_what_is_missing_is_a_layout_to_push() -> None:
     """SIGMOD 2012, section 3.3.2: keep one input, send the others by its function."""
     found = joint(hashed([A], 8), Scattered(3), key(A, X), key(B, Y))

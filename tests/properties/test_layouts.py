@@ -201,6 +201,13 @@ def test_a_folded_hash_is_a_hash_only_if_the_number_divides() -> None:
     assert isinstance(match_joint([(Delivered(own), NONE), (Delivered(twin), NONE)], keys), Proof)
 
 
+def test_neighbouring_ranges_gathered_are_still_in_order() -> None:
+    sampled = ranged([asc(A)], Sampled("s", 4))
+    in_order = Required(RangeOrdered((asc(A),)))
+    assert isinstance(match(Delivered(merged_layout(sampled, (0, 0, 1, 1))), in_order, NONE), Proof)
+    assert not isinstance(match(Delivered(merged_layout(sampled, (0, 1, 0, 1))), in_order, NONE), Proof)
+
+
 def test_section_3_3_3_a_hash_on_b_is_clustered_on_a_if_a_determines_b() -> None:
     wish = Required(Clustered(frozenset((A,))))
     assert isinstance(match(Delivered(hashed([B], 100)), wish, Dependencies.of([depends([A], [B])])), Proof)

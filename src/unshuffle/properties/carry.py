@@ -62,7 +62,10 @@ def select(facts: Dependencies, predicate: Predicate) -> Dependencies:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A new column that a deterministic expression computes from `inputs`; none, for a literal of unknown value."""
+    """A new column that a deterministic expression computes from `inputs`; none, for a literal of unknown value.
+
+    The expression must give equal results for inputs that GROUP BY calls equal: 1 / x tells -0.0 from 0.0 and does not.
+    """
 
     column: Column
     inputs: frozenset[Column]

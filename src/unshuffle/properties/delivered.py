@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import interchangeable
-from unshuffle.properties.functions import HashFunction, PartitionFunction, RangeFunction, RangeKey, Sampled
+from unshuffle.properties.functions import HashFunction, PartitionFunction, RangeFunction, RangeKey, Regrouped, Sampled
 from unshuffle.properties.structure import (
     Global,
     Grouped,
@@ -92,6 +92,8 @@ def formula(partitioning: Partitioning, facts: Dependencies) -> Global:
         return Serial()
     if partitioning.nulls_apart and not facts.never_null.issuperset(columns):
         return Scattered(function.partitions)
+    while isinstance(function, Regrouped) and list(function.groups) == sorted(function.groups):
+        function = function.base  # neighbours gathered: still in order
     if not isinstance(function, RangeFunction):
         return Grouped(frozenset(columns))
     keys = []

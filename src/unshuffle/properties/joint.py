@@ -66,7 +66,7 @@ def _positions(layouts: list[Partitioned], facts: list[Dependencies], required: 
         key = next((k for k in required.keys if _fits(k, type_, columns, facts, layouts)), None)
         if key is not None:
             notes.append(f"argument {place + 1}: {', '.join(map(str, columns))} by {key}")
-        elif _same_constant(columns, facts):
+        elif _same_constant(columns, facts, any(layout.nulls_apart for layout in layouts)):
             notes.append(f"argument {place + 1}: {', '.join(map(str, columns))} are one constant")
         else:
             return f"no key equates {' and '.join(map(str, columns))} (argument {place + 1}) at the type hashed"
@@ -92,10 +92,13 @@ def _fits(
     return interchangeable(first, key.type) and all(column.type == first for column in columns)
 
 
-def _same_constant(columns: list[Column], facts: list[Dependencies]) -> bool:
+def _same_constant(columns: list[Column], facts: list[Dependencies], nulls_apart: bool) -> bool:
+    """One value, sent alike. Where NULL keys are anywhere, a constant NULL sends every row anywhere."""
     values = [known.constant(column) for known, column in zip(facts, columns, strict=True)]
     first = values[0]
-    if first is None or any(column.type is None or column.type != columns[0].type for column in columns):
+    if first is None or (nulls_apart and first.value is None):
+        return False
+    if any(column.type is None or column.type != columns[0].type for column in columns):
         return False
     return all(value is not None and value.same_as(first) for value in values)
 

@@ -132,13 +132,17 @@ def connections(source: PartitionFunction, target: PartitionFunction) -> tuple[t
     """For each output of `target`, the partitions of `source` that can hold rows for it, both applied to the same
     columns; None where nothing relates the two and every output reads every input."""
     match source, target:
-        case HashFunction(), HashFunction() if (source.types, source.family) == (target.types, target.family):
+        case HashFunction(), HashFunction() if _same_hash(source, target):
             step = gcd(source.partitions, target.partitions)
             return tuple(tuple(range(i % step, source.partitions, step)) for i in range(target.partitions))
         case RangeFunction(), RangeFunction():
             return _overlaps(source, target)
         case _:
             return None
+
+
+def _same_hash(one: HashFunction, other: HashFunction) -> bool:
+    return one.types == other.types and one.family == other.family and all(t is not None for t in one.types)
 
 
 def _refined(layout: Partitioned, function: RangeFunction, cut: list[Boundary]) -> Reachable | NotReachable:
