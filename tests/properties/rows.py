@@ -77,7 +77,7 @@ class Choices:
         return result
 
 
-choices = st.binary(min_size=320, max_size=320).map(Choices)
+choices = st.binary(min_size=400, max_size=400).map(Choices)
 
 
 def draw_facts(ch: Choices, columns: Sequence[Column] = COLUMNS, most: int = 3) -> Dependencies:

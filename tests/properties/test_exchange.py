@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import pytest
 from hypothesis import given
 
@@ -14,6 +16,7 @@ from unshuffle.properties import (
     Grouped,
     InitialPartitioning,
     Merge,
+    Ordered,
     PartialMerge,
     PartialPartitioning,
     Partitioned,
@@ -69,18 +72,22 @@ def draw_scheme(ch: Choices, kind: str):
             return Serial()
 
 
-def draw_input(ch: Choices, kind: str):
-    """Facts, what is delivered, and partitions that are as delivered; the order often begins with the layout's own."""
+def draw_input(ch: Choices, kind: str, kept: bool | None = None):
+    """Facts, what is delivered, and partitions that are as delivered. The order often begins with the layout's own, and
+    always does if something is to be kept of it."""
     facts = draw_facts(ch, most=2)
     layout = draw_scheme(ch, kind)
     local = draw_local(ch)
     claim = formula(layout, Dependencies())
-    if isinstance(layout, Partitioned) and ch.flag(3):
+    if isinstance(layout, Partitioned) and (ch.flag(3) if kept is None else kept):
         if isinstance(claim, Grouped):
-            head = ch.pick([(claim,), tuple(draw_sorted(ch, c) for c in ch.shuffle(layout.columns))])
+            sorts = tuple(draw_sorted(ch, c) for c in ch.shuffle(layout.columns))
+            head = sorts if kept else ch.pick([(claim,), sorts])
         else:
             head = claim.keys if ch.flag() else claim.reversed().keys
         local = (*head, *local)
+    elif kept:
+        local = (draw_sorted(ch, ch.pick(COLUMNS)), *local)
     rows = draw_rows(ch, facts)
     if isinstance(layout, Partitioned):
         parts = place(rows, layout)
@@ -91,8 +98,16 @@ def draw_input(ch: Choices, kind: str):
     return facts, Delivered(layout, local), [arrange(ch, part, local) for part in parts]
 
 
-def draw_merge(ch: Choices, kind: str, given: Delivered) -> Merge:
+def draw_merge(ch: Choices, kind: str, given: Delivered, kept: bool = False) -> Merge:
     local = [a for a in given.local if isinstance(a, Sorted)]
+    if kept:
+        run = list(takewhile(lambda action: isinstance(action, Sorted), given.local))
+        own = formula(given.partitioning, Dependencies())
+        least = len(own.keys) if isinstance(own, Ordered) and kind == "sort-concat" else 1
+        keys = tuple(run[: least + ch.below(len(run) - least + 1)])
+        return {"random": RandomMerge(), "sort": SortMerge(keys), "concat": ConcatMerge()}.get(
+            kind, SortConcatMerge(keys)
+        )
     own = formula(given.partitioning, Dependencies())
     options = [tuple(local[: 1 + ch.below(3)]), getattr(own, "keys", ()), (draw_sorted(ch, ch.pick(COLUMNS)),)]
     if ch.flag(3) and hasattr(own, "keys"):
@@ -107,6 +122,11 @@ def draw_merge(ch: Choices, kind: str, given: Delivered) -> Merge:
             return ConcatMerge()
         case _:
             return SortConcatMerge(keys)
+
+
+def keeps(kind: str, merge: str) -> bool:
+    """Must something be left of an order that begins as the layout does? Case 1 of each cell."""
+    return kind == "serial" or (merge == "sort" if kind == "random" else merge != "random")
 
 
 def split(ch: Choices, part, scheme):
@@ -149,29 +169,33 @@ def test_table_3_partitioning(kind: str, ch: Choices) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @given(ch=choices)
 def test_table_4_full_merge(kind: str, merge: str, ch: Choices) -> None:
-    facts, given_, parts = draw_input(ch, kind)
-    how = draw_merge(ch, merge, given_)
-    result = exchange(FullMerge(how), given_, facts)
-    assert result.partitioning == Serial()
-    assert_delivered([merge_streams(ch, parts, how)], result, facts)
+    for kept in (True, False):
+        facts, given_, parts = draw_input(ch, kind, kept)
+        how = draw_merge(ch, merge, given_, kept)
+        result = exchange(FullMerge(how), given_, facts)
+        assert result.partitioning == Serial()
+        assert result.local or not kept or not keeps(kind, merge)
+        assert_delivered([merge_streams(ch, parts, how)], result, facts)
 
 
 @pytest.mark.parametrize("merge", MERGES)
 @pytest.mark.parametrize("scheme", ["hash", "range", "random", "broadcast"])
 @given(ch=choices)
 def test_table_5_repartitioning(scheme: str, merge: str, ch: Choices) -> None:
-    facts, given_, parts = draw_input(ch, ch.pick(KINDS))
-    how = draw_merge(ch, merge, given_)
-    to = draw_scheme(ch, scheme)
-    source = given_.partitioning
-    if isinstance(source, Partitioned) and isinstance(to, Partitioned) and ch.flag():
-        # The neighbouring case of SIGMOD 2012: the same columns again, into another number or other ranges.
-        on = source.columns
-        to = hashed(on, ch.pick([2, 3, 4, 6, 8])) if scheme == "hash" else to
-    result = exchange(Repartitioning(to, how), given_, facts)
-    pieces = [split(ch, part, to) for part in parts]
-    outputs = [merge_streams(ch, streams, how) for streams in zip(*pieces, strict=True)]
-    assert_delivered(outputs, result, facts)
+    for kept in (True, False):
+        kind = ch.pick(("hash", "range")) if kept else ch.pick(KINDS)
+        facts, given_, parts = draw_input(ch, kind, kept)
+        how = draw_merge(ch, merge, given_, kept)
+        to = draw_scheme(ch, scheme)
+        source = given_.partitioning
+        if isinstance(source, Partitioned) and scheme == "hash" and ch.flag():
+            # The neighbouring case of SIGMOD 2012: the same columns again, into another number.
+            to = hashed(source.columns, ch.pick([2, 3, 4, 6, 8]))
+        result = exchange(Repartitioning(to, how), given_, facts)
+        assert result.local or not kept or not keeps(kind, merge)
+        pieces = [split(ch, part, to) for part in parts]
+        outputs = [merge_streams(ch, streams, how) for streams in zip(*pieces, strict=True)]
+        assert_delivered(outputs, result, facts)
 
 
 @pytest.mark.parametrize("scheme", ["hash", "range", "random"])
