@@ -93,10 +93,10 @@ def prune(dependencies: Iterable[Dependency]) -> list[Dependency]:
 def restrict(facts: Dependencies, columns: Iterable[Column]) -> Dependencies:
     """The facts about the given columns alone, rows unchanged."""
     kept = frozenset(columns)
+    # Of a class that is lost altogether one column stands for all, so that what is known of any is known of it.
     instead = {
-        column: min(each.columns & kept, key=lambda c: c.id)
+        column: min(each.columns & kept or each.columns, key=lambda c: c.id)
         for each in facts.classes
-        if each.columns & kept
         for column in each.columns - kept
     }
 
