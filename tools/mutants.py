@@ -278,9 +278,23 @@ MUTANTS = (
     Mutant(
         "a range over cast values taken for the column's own order",
         "delivered.py",
-        "if key.type is not column.type and key.type != column.type and not interchangeable(key.type, column.type):",
+        "if key.type is not column.type and not _same_order(key.type, column.type):",
         "if False:",
         "requirements",
+    ),
+    Mutant(
+        "ranges divided by ranges of another column taken for ranges",
+        "delivered.py",
+        "return max(outer, inner, key=len) if outer and inner and alike else ()",
+        "return outer + inner if outer and inner else ()",
+        "exchange",
+    ),
+    Mutant(
+        "partitions gathered from anywhere taken for ranges",
+        "delivered.py",
+        "case Regrouped() if list(function.groups) == sorted(function.groups):",
+        "case Regrouped():",
+        "exchange layouts",
     ),
     Mutant(
         "a hash folded by a number that does not divide is a plain hash",

@@ -252,3 +252,28 @@ def test_a_range_hashed_after_a_cast_is_not_in_the_columns_order() -> None:
     assert isinstance(match(Delivered(cast), Required(Clustered(frozenset((A,)))), NONE), Proof)
     own = ranged([asc(A)], [(5,)])
     assert isinstance(match(Delivered(own), Required(RangeOrdered((asc(A), desc(B)))), NONE), Proof)
+
+
+@given(ch=choices)
+def test_every_layout_allowed_meets_the_requirement(ch: Choices) -> None:
+    facts = draw_facts(ch)
+    maximum = frozenset(ch.subset(COLUMNS, least=1))
+    minimum = frozenset(ch.subset(sorted(maximum, key=lambda c: c.id))) if ch.flag() else frozenset()
+    wish = Clustered(maximum, minimum)
+    found = list(requirements.layouts_allowed(wish, facts))
+    assert found
+    for chosen in found:
+        layout = hashed(sorted(chosen, key=lambda c: c.id), 4)
+        assert isinstance(match(Delivered(layout), Required(wish), facts), Proof)
+
+
+@given(ch=choices)
+def test_an_order_that_is_offered_is_there(ch: Choices) -> None:
+    facts = draw_facts(ch, LEFT, 2)
+    local = draw_local(ch, LEFT)
+    keys = [JoinKey(pair, INT) for pair in zip(ch.shuffle(LEFT)[: 1 + ch.below(3)], RIGHT, strict=False)]
+    order = requirements.order_offered(local, facts, keys, 0)
+    assume(order is not None)
+    assert {each.key for each in order} == set(keys)
+    wish = requirements.merge_join(JoinKind.INNER, order)[0].children[0]
+    assert isinstance(match(Delivered(Serial(), local), wish, facts), Proof)

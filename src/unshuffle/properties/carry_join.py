@@ -12,6 +12,12 @@ Write R for the side that keeps its rows and S for the one extended with NULLs w
 | never NULL      | goes                                                                                          |
 | unique X        | X is unique no longer (two rows of R without match); X with a key of R is                      |
 
+Worked example: R(a) left join S(x, y) on a = x, where x -> y and S holds (NULL, 7) and (1, 2), and R holds 1 and 5:
+
+    a   x     y          x -> y was true of S. It stays true here only by luck: had R a row that could reach (NULL, 7),
+    1   1     2          say under a <=> x, there would be a second row with x NULL, and y 7. With x NOT NULL in S there
+    5   NULL  NULL       is no such row, and x -> y is certain. a = x fails on the last row; a -> x does not.
+
 The join's own a = b does not survive: b is a or NULL. What is left of it is b ~> a, and, if the condition says nothing
 else about R's row, J_R -> J_S: rows of R that agree on their join columns find the same matches or find none.
 """

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import interchangeable
-from unshuffle.properties.functions import HashFunction, PartitionFunction, RangeFunction, RangeKey, Regrouped, Sampled
+from unshuffle.properties.functions import (
+    HashFunction,
+    PartitionFunction,
+    RangeFunction,
+    RangeKey,
+    Regrouped,
+    Sampled,
+    Split,
+)
 from unshuffle.properties.structure import (
     Global,
     Grouped,
@@ -92,14 +100,32 @@ def formula(partitioning: Partitioning, facts: Dependencies) -> Global:
         return Serial()
     if partitioning.nulls_apart and not facts.never_null.issuperset(columns):
         return Scattered(function.partitions)
-    while isinstance(function, Regrouped) and list(function.groups) == sorted(function.groups):
-        function = function.base  # neighbours gathered: still in order
-    if not isinstance(function, RangeFunction):
-        return Grouped(frozenset(columns))
-    keys = []
-    for key, column in zip(function.keys, columns, strict=True):
-        # The function orders the values it was given, after the cast: as strings, 10 is before 9.
-        if key.type is not column.type and key.type != column.type and not interchangeable(key.type, column.type):
-            return Grouped(frozenset(columns))
-        keys.append(Sorted(column, key.descending, key.nulls_first))
-    return Ordered(tuple(keys))
+    keys = _order(function, columns)
+    return Ordered(keys) if keys else Grouped(frozenset(columns))
+
+
+def _order(function: PartitionFunction, columns: tuple[Column, ...]) -> tuple[Sorted, ...]:
+    """The keys that partitions ascend on with their numbers; none if they do not."""
+    match function:
+        case RangeFunction():
+            keys = []
+            for key, column in zip(function.keys, columns, strict=True):
+                # The function orders the values it was given, after the cast: as strings, 10 is before 9.
+                if key.type is not column.type and not _same_order(key.type, column.type):
+                    return ()
+                keys.append(Sorted(column, key.descending, key.nulls_first))
+            return tuple(keys)
+        case Regrouped() if list(function.groups) == sorted(function.groups):
+            return _order(function.base, columns)  # neighbours gathered
+        case Split():
+            # Ranges divided by ranges: in order if both look at the same keys, as far as both go.
+            at = function.base.arity
+            outer, inner = _order(function.base, columns[:at]), _order(function.by, columns[at:])
+            alike = all(a == b for a, b in zip(outer, inner, strict=False))
+            return max(outer, inner, key=len) if outer and inner and alike else ()
+        case _:
+            return ()
+
+
+def _same_order(one: DataType, other: DataType) -> bool:
+    return one == other or interchangeable(one, other)

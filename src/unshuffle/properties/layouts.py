@@ -11,6 +11,12 @@
 Whether the result still *clusters* follows from its columns alone. Whether it is still *co-partitioned* with another
 layout follows from its function being the same value, so each of these returns a function in its plainest form.
 
+Worked example. T is stored hashed on a into 100. An expensive operator wants 200: each input splits in two, no row
+leaves its input, and the result is the hash on a into 200, co-partitioned with any other. Its output goes to 50: output
+i gathers inputs i, i + 50, i + 100 and i + 150 whole. Wanting 150 from the stored 100, gcd(100, 150) = 50 and output i
+reads inputs i and i + 50 modulo 100, taking part of each; but sending partition i of 200 whole to i mod 150 makes a
+layout that no plain hash shares, good for GROUP BY a and for no join with another layout.
+
 A range refined to a prefix needs no new kind of function. Boundaries are points in the order of the key, a short one is
 the first point with that prefix, and the layout on (a, b) cut at (1,) and (2,) is the layout on a cut at 1 and 2. With
 strings likewise: s >= 'ab' exactly if left(s, 2) >= 'ab', so a range on s whose boundaries have at most two characters
@@ -61,8 +67,8 @@ def merged_layout(layout: Partitioned, groups: Sequence[int]) -> Partitioned:
 
 
 def split_layout(layout: Partitioned, by: Partitioned) -> Partitioned:
-    """Each partition split by another function: clustered on both lists of columns together. No order is left, even of
-    two ranges: the parts of one range all span it."""
+    """Each partition split by another function: clustered on both lists of columns together. An order is left only of
+    ranges split by ranges of the same keys; split by anything else, the parts of one range all span it."""
     return Partitioned(
         Split(layout.function, by.function), layout.columns + by.columns, layout.nulls_apart or by.nulls_apart
     )

@@ -11,6 +11,11 @@ Again decided on closures. Let D be the columns of the delivered partitioning.
     ⊥ ⇒ X^g, X^o       always
     ⊤ ⇒ anything else  never
 
+Worked example: ranges on [a↑, b↓, c↑], with a -> b and c = d. Are they in order on [a↑, d↑, e↓]? a is first on both
+sides. b is determined by a and goes (rule 7). c is d under another name. Nothing is left of the delivered keys, so the
+rest of the required ones may be added (rule 3): proven. Are they clustered on {a, e}? {a, e} determines a and b, not c:
+not proven, and c is what is missing.
+
 SIGMOD 2012, section 3.3.3, drops a repartitioning on a for data hashed on b "if b -> a". Read literally, that is
 unsound: rows that agree on a may have several b. The dependency that is needed is a -> b, and Figure 1 of ICDE 2010 has
 it that way round; in the example beside the text, a = b + 1, both hold.

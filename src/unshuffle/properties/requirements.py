@@ -20,9 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 from unshuffle.catalog.schema import Column
 from unshuffle.properties.carry_join import JoinKind
+from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.required import (
     Alternative,
     Anyhow,
@@ -34,7 +36,7 @@ from unshuffle.properties.required import (
     RangeOrdered,
     Required,
 )
-from unshuffle.properties.structure import Grouped, Local, Sorted
+from unshuffle.properties.structure import Grouped, Local, Sorted, columns_of
 
 SERIAL = OnePartition()
 PARALLEL = Anyhow(parallel=True)
@@ -119,6 +121,45 @@ def _join(kind: JoinKind, keys: tuple[JoinKey, ...], left: Local, right: Local) 
         yield Alternative("broadcast left", (Required(EveryPartition(), left), Required(PARALLEL, right)))
     if kind not in (JoinKind.RIGHT, JoinKind.FULL):
         yield Alternative("broadcast right", (Required(PARALLEL, left), Required(EveryPartition(), right)))
+
+
+def order_offered(given: Local, facts: Dependencies, keys: Iterable[JoinKey], side: int) -> tuple[MergeKey, ...] | None:
+    """The order of the keys in which this input is already sorted, if it is: the one to ask of the other input."""
+    waiting = list(keys)
+    order: list[MergeKey] = []
+    for action in given:
+        if not waiting:
+            break
+        if facts.determines(columns_of(given[: given.index(action)]), columns_of((action,))):
+            continue
+        if not isinstance(action, Sorted):
+            return None
+        mine = [key for key in waiting if facts.equal(key.columns[side], action.column)]
+        if not mine:
+            break
+        waiting = [key for key in waiting if key not in mine]
+        order += [MergeKey(key, action.descending, action.nulls_first) for key in mine]
+    known = columns_of(Sorted(each.key.columns[side], False, True) for each in order)
+    free = [key for key in waiting if facts.determines(known, (key.columns[side],))]
+    return (*order, *(MergeKey(key) for key in free)) if len(free) == len(waiting) else None
+
+
+def layouts_allowed(wish: Clustered, facts: Dependencies) -> Iterator[frozenset[Column]]:
+    """Every set of columns to repartition on that meets the requirement (Algorithm 2 of ICDE 2010), fewest first.
+
+    Columns that add nothing are left out: constants, and all but one of each class of equal columns.
+    """
+    useful = sorted({facts.representative(c): c for c in sorted(wish.maximum, key=lambda c: -c.id)}.values(), key=_id)
+    useful = [c for c in useful if not facts.determines((), (c,))] or useful[:1]
+    needed = [c for c in useful if any(facts.equal(c, m) for m in wish.minimum)]
+    for size in range(1, len(useful) + 1):
+        for chosen in combinations(useful, size):
+            if set(needed) <= set(chosen):
+                yield frozenset(chosen)
+
+
+def _id(column: Column) -> int:
+    return column.id
 
 
 def union_partitionwise(keys: Iterable[JoinKey]) -> tuple[Alternative, ...]:
