@@ -16,7 +16,7 @@ import pyarrow as pa
 
 # Arrow's types stand for Spark's: both name the same values, and Arrow's are immutable, hashable and need no JVM.
 # None is a type that only Spark can tell (a foreign operator's, or a function that no table here describes).
-DataType: TypeAlias = pa.DataType | None
+DataType: TypeAlias = "pa.DataType | None"
 
 
 @dataclass(frozen=True, slots=True)
