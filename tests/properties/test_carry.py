@@ -211,3 +211,14 @@ def test_repair_makes_rows_that_satisfy_the_facts() -> None:
     facts = Dependencies.of([depends([a], [b])])
     rows = repaired([dict.fromkeys(LEFT, 0) | {b: 1}, dict.fromkeys(LEFT, 0)], facts)
     assert same(rows[0], rows[1], frozenset((b,)))
+
+
+def test_keys_do_not_multiply_without_end_when_many_tables_are_joined() -> None:
+    facts, columns = Dependencies(), frozenset[Column]()
+    for table in range(8):
+        mine = [Column(100 * table + i, f"c{i}", INT) for i in range(1, 5)]
+        side = Side(frozenset(mine), Dependencies.of(keys=[frozenset((c,)) for c in mine[:3]]))
+        facts = join(JoinKind.INNER, Side(columns, facts), side, Predicate()) if columns else side.facts
+        columns |= side.columns
+    assert len(facts.keys) == 16
+    assert all(len(key) == 8 for key in facts.keys)

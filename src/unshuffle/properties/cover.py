@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import combinations
 
 from unshuffle.catalog.schema import Column, Dependency, Key
-from unshuffle.properties.dependencies import Dependencies, canonical
+from unshuffle.properties.dependencies import Dependencies, canonical, minimal_keys
 from unshuffle.properties.equality import restrict_classes
 
 LIMIT = 200
@@ -46,7 +46,10 @@ def minimal_cover(dependencies: Iterable[Dependency]) -> tuple[Dependency, ...]:
 
 
 def candidate_keys(facts: Dependencies, columns: Iterable[Column]) -> tuple[Key, ...]:
-    """The minimal sets that determine all the given columns, smallest first. Of equal columns, any may serve."""
+    """The minimal sets that determine all the given columns, smallest first. Of equal columns, any may serve.
+
+    Tries every combination of the columns that others determine: for a table's columns, not for a hundred of them.
+    """
     every = sorted(frozenset(columns), key=lambda c: c.id)
     # A column that nothing else determines is in every key; only the rest need trying.
     core = frozenset(c for c in every if not facts.determines((o for o in every if o != c), (c,)))
@@ -112,7 +115,7 @@ def restrict(facts: Dependencies, columns: Iterable[Column]) -> Dependencies:
     for column in sorted(gone - kept, key=lambda c: c.id):
         sources = [d.determinant for d in single(functional) if column in d.dependent]
         keys |= {(key - {column}) | source for key in keys if column in key for source in sources}
-        keys = {key for key in keys if column not in key}
+        keys = set(minimal_keys(key for key in keys if column not in key))
         functional = list(without(functional, column))
     lax = [Dependency(rename(d.determinant), rename(d.dependent) & kept) for d in facts.lax]
     return Dependencies.of(

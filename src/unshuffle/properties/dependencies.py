@@ -140,13 +140,17 @@ class Dependencies:
         return "; ".join(lines) or "nothing"
 
 
+KEYS_KEPT = 16
 NOTHING_KNOWN = Dependencies()
 
 
 def minimal_keys(keys: Iterable[Key]) -> frozenset[Key]:
-    """A superset of a key is unique anyway."""
+    """A superset of a key is unique anyway. Joins multiply keys, so only the shortest `KEYS_KEPT` are kept."""
     every = frozenset(keys)
-    return frozenset(key for key in every if not any(other < key for other in every))
+    minimal = [key for key in every if not any(other < key for other in every)]
+    if len(minimal) > KEYS_KEPT:
+        minimal = sorted(minimal, key=lambda key: (len(key), sorted(c.id for c in key)))[:KEYS_KEPT]
+    return frozenset(minimal)
 
 
 def of_table(
