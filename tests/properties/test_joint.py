@@ -145,6 +145,18 @@ def test_int_and_bigint_meet_only_at_their_common_type() -> None:
     assert isinstance(joint(hashed([short], 8), hashed([X], 8, [INT]), key(short, X)), Unaligned)
 
 
+def test_ranges_of_int_and_bigint_are_one_function() -> None:
+    short = Column(1, "a", INT)
+    assert isinstance(joint(ranged([asc(short)], [(5,)]), ranged([asc(X)], [(5,)]), key(short, X)), Proof)
+    lone = joint(ranged([asc(short)], [(5,)]), Scattered(2), key(short, X))
+    assert isinstance(lone, Unaligned)
+    assert lone.pushes[0].layouts[1] == ranged([asc(X)], [(5,)])
+    small = Column(11, "x", INT)
+    both = joint(ranged([asc(short)], [(5,)]), Scattered(2), key(short, small, INT))
+    assert isinstance(both, Unaligned)
+    assert len(both.pushes) == 1
+
+
 def test_strings_that_compare_as_numbers_are_not_sent_alike() -> None:
     s, t = Column(1, "s", pa.string()), Column(11, "t", pa.string())
     assert isinstance(joint(hashed([s], 8), hashed([t], 8), key(s, t, LONG)), Unaligned)

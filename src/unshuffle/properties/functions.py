@@ -25,7 +25,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from unshuffle.catalog.schema import DataType
+from unshuffle.properties.equality import interchangeable
 
 Boundary = tuple[Any, ...]
 
@@ -50,9 +53,15 @@ class HashFunction:
 
 @dataclass(frozen=True, slots=True)
 class RangeKey:
+    """The order of a key. Integers of every width compare alike, so they are one type here; to a hash they are not."""
+
     type: DataType
     descending: bool = False
     nulls_first: bool = True
+
+    def __post_init__(self) -> None:
+        if interchangeable(self.type, pa.int64()):
+            object.__setattr__(self, "type", pa.int64())
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from unshuffle.catalog.schema import Column, DataType
 from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, formula
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import interchangeable
-from unshuffle.properties.functions import identifiable
+from unshuffle.properties.functions import RangeFunction, identifiable
 from unshuffle.properties.proof import Proof, Push, Unaligned
 from unshuffle.properties.required import CoPartitioned, JoinKey
 from unshuffle.properties.structure import Serial
@@ -103,6 +103,12 @@ def _same_constant(columns: list[Column], facts: list[Dependencies], nulls_apart
     return all(value is not None and value.same_as(first) for value in values)
 
 
+def _sent_at(type_: DataType, key: JoinKey, layout: Partitioned) -> bool:
+    """May other inputs be sent by this function? A range takes integers of any width; a hash would first cast them, and
+    a bigint may not fit an int."""
+    return type_ == key.type or (isinstance(layout.function, RangeFunction) and interchangeable(type_, key.type))
+
+
 def pushes(inputs: Sequence[Input], required: CoPartitioned) -> list[Push]:
     """For each input whose own layout is on join columns: that layout, written in every input's columns."""
     found = []
@@ -113,7 +119,10 @@ def pushes(inputs: Sequence[Input], required: CoPartitioned) -> list[Push]:
         if layout.nulls_apart and any(key.null_safe for key in required.keys):
             continue
         keys = [
-            next((k for k in required.keys if facts.equal(column, k.columns[leader]) and k.type == type_), None)
+            next(
+                (k for k in required.keys if facts.equal(column, k.columns[leader]) and _sent_at(type_, k, layout)),
+                None,
+            )
             for column, type_ in zip(layout.columns, layout.function.types, strict=True)
         ]
         chosen = [key for key in keys if key is not None]
