@@ -444,6 +444,13 @@ MUTANTS = (
         "through",
     ),
     Mutant(
+        "full outer join USING keeps a layout that not every key was merged for",
+        "through.py",
+        "    if len(known) < len(pairs):\n        return Scattered(left.function.partitions)\n",
+        "    if len(known) < len(pairs):\n        return left\n",
+        "through",
+    ),
+    Mutant(
         "rows without match appended, and the order kept",
         "through.py",
         "return () if added else streamed",

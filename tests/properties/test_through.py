@@ -15,6 +15,7 @@ from unshuffle.properties import (
     Proof,
     Required,
     Scattered,
+    Serial,
     Unknown,
     asc,
     depends,
@@ -22,17 +23,31 @@ from unshuffle.properties import (
     grouped,
     hashed,
     match,
+    ranged,
 )
 from unshuffle.properties.meaning import broken_global, broken_layout, broken_local, seen
 from unshuffle.properties.through import (
     after_broadcast_join,
+    after_full_join_using,
     after_pairwise_join,
     order_after_join,
     through_aggregate,
     through_project,
 )
 
-from .rows import COLUMNS, INT, Choices, arrange, choices, draw_local, draw_rows, hash_leaf, place
+from .rows import (
+    COLUMNS,
+    INT,
+    Choices,
+    arrange,
+    choices,
+    draw_boundaries,
+    draw_local,
+    draw_rows,
+    draw_sorted,
+    hash_leaf,
+    place,
+)
 from .test_carry import LEFT, RIGHT, eq, run_join
 from .test_exchange import KINDS, draw_input
 
@@ -121,3 +136,39 @@ def test_a_lost_column_leaves_some_function_of_what_determines_it() -> None:
 
 def test_a_broadcast_join_leaves_the_other_side_where_it_is() -> None:
     assert after_broadcast_join(hashed([A], 8)) == hashed([A], 8)
+
+
+@given(ch=choices)
+def test_full_join_using_keeps_the_layout_on_the_merged_column(ch: Choices) -> None:
+    left, right = draw_rows(ch, NONE, LEFT, 6), draw_rows(ch, NONE, RIGHT, 6)
+    pairs = list(zip(ch.shuffle(LEFT)[: 1 + ch.below(2)], RIGHT, strict=False))
+    merged = {pair: Column(30 + i, "k", INT) for i, pair in enumerate(pairs)}
+    on = pairs[: 1 + ch.below(len(pairs))]
+    if ch.flag():
+        one, other = hashed([a for a, _ in on], 3), hashed([x for _, x in on], 3)
+    else:
+        keys = [draw_sorted(ch, a) for a, _ in on]
+        bounds = draw_boundaries(ch, keys)
+        one, other = ranged(keys, bounds), ranged([k.on(x) for k, (_, x) in zip(keys, on, strict=True)], bounds)
+
+    def holds(r, s):
+        return all(eq(r[a], s[x]) for a, x in pairs)
+
+    parts = zip(place(left, one), place(right, other), strict=True)
+    out = [run_join(JoinKind.FULL, some, others, holds) for some, others in parts]
+    for part in out:
+        for row in part:
+            row.update({k: row[a] if row[a] is not None else row[x] for (a, x), k in merged.items()})
+    result = after_full_join_using(one, other, merged)
+    assert isinstance(result, Partitioned)
+    # With two keys a left row with one NULL may be matched by none, and its merged keys are its own: nothing moves.
+    assert_holds(out, Delivered(result))
+
+
+def test_full_join_using_needs_every_argument_merged() -> None:
+    a, b, _ = LEFT
+    x, y, _ = RIGHT
+    merged = {(a, x): Column(30, "k", INT)}
+    assert after_full_join_using(hashed([a, b], 4), hashed([x, y], 4), merged) == Scattered(4)
+    assert after_full_join_using(hashed([a], 4), hashed([x], 8), merged) == Scattered(4)
+    assert after_full_join_using(Serial(), Serial(), merged) == Serial()

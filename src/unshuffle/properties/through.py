@@ -5,7 +5,8 @@ is lost but the kept ones determine it, equal rows still share a partition: the 
 the kept columns, good for grouping and never again for a join.
 
 A join keeps the layout of a side whose columns it does not invent NULLs for. Of a NULL-extended side there remains a
-layout with NULL keys anywhere; after a full outer join that is all that remains of either side. Order survives on the
+layout with NULL keys anywhere; after a full outer join that is all that remains of either side, and the column that
+USING makes of the two keys is the one that still says where a row is. Order survives on the
 streamed side, whose rows are repeated or dropped in place, unless rows that matched nothing are added at the end.
 """
 
@@ -15,10 +16,11 @@ from collections.abc import Iterable, Mapping
 
 from unshuffle.catalog.schema import Column
 from unshuffle.properties.carry_join import JoinKind
-from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning
+from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, partitions_of
 from unshuffle.properties.dependencies import Dependencies
+from unshuffle.properties.equality import interchangeable
 from unshuffle.properties.functions import Unknown
-from unshuffle.properties.structure import Grouped, Local, Scattered, Sorted, columns_of
+from unshuffle.properties.structure import Grouped, Local, Scattered, Serial, Sorted, columns_of
 
 
 def through_project(
@@ -121,6 +123,24 @@ def after_pairwise_join(kind: JoinKind, left: Partitioning, right: Partitioning)
             return (right, _nulls_anywhere(left))
         case JoinKind.FULL:
             return (_nulls_anywhere(left), _nulls_anywhere(right))
+
+
+def after_full_join_using(
+    left: Partitioning, right: Partitioning, merged: Mapping[tuple[Column, Column], Column]
+) -> Partitioning:
+    """A full outer join USING (k): each `merged` pair (left, right) has a column coalesce(left, right) in the output.
+
+    Neither side's own column says where a row is, but the merged one does: it is the left value where there is a left
+    row, and the right value otherwise, and both inputs were sent by the same function of it.
+    """
+    if not isinstance(left, Partitioned) or not isinstance(right, Partitioned) or left.function != right.function:
+        return left if isinstance(left, Serial) and isinstance(right, Serial) else Scattered(partitions_of(left))
+    pairs = list(zip(left.columns, right.columns, strict=True))
+    names = [merged.get(pair) for pair in pairs if interchangeable(pair[0].type, pair[1].type)]
+    known = tuple(name for name in names if name is not None)
+    if len(known) < len(pairs):
+        return Scattered(left.function.partitions)
+    return Partitioned(left.function, known, left.nulls_apart or right.nulls_apart)
 
 
 def after_broadcast_join(placed: Partitioning) -> Partitioning:
