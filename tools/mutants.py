@@ -346,6 +346,20 @@ MUTANTS = (
         "carry",
     ),
     Mutant(
+        "outer join takes a column compared null-safely for one that matching rows cannot have NULL",
+        "carry.py",
+        "compared = (c for pair in self.equal for c in pair)",
+        "compared = (c for pair in (*self.equal, *self.null_safe) for c in pair)",
+        "carry",
+    ),
+    Mutant(
+        "full outer join takes stored NULLs of a compared column for invented ones",
+        "carry_join.py",
+        "one, other = _extended(left), _extended(right)",
+        "one, other = (_extended(side, side.columns) for side in (left, right))",
+        "carry",
+    ),
+    Mutant(
         "outer join keeps the constants of the null-extended side",
         "carry_join.py",
         "[*(EqualColumns(each.columns) for each in facts.classes), *nulls],",

@@ -179,16 +179,29 @@ def test_a_null_extended_side_turns_dependencies_lax_unless_a_column_is_never_nu
     side = Side(frozenset(RIGHT), Dependencies.of([depends([x], [y])]))
     solid = Side(frozenset(RIGHT), Dependencies.of([depends([x], [y])], never_null=[x]))
     left = Side(frozenset(LEFT), Dependencies())
-    on = Predicate(equal=((a, x),))
+    on = Predicate(equal=((a, z),))
     weak = join(JoinKind.LEFT, left, side, on)
     assert not weak.determines((x,), (y,))
-    assert depends([x], [a, y]) in weak.lax
+    assert depends([x], [y]) in weak.lax
+    assert depends([z], [a]) in weak.lax
     assert join(JoinKind.LEFT, left, solid, on).determines((x,), (y,))
-    assert not join(JoinKind.LEFT, left, solid, on).equal(a, x)
-    # A condition that rejects NULL brings the dependency back, and x ~> a with it.
-    again = select(weak, Predicate(not_null=(x,)))
-    assert again.determines((x,), (a, y))
-    assert z not in again.closure((x,))
+    assert not join(JoinKind.LEFT, left, solid, on).equal(a, z)
+    # A condition that rejects NULL brings the dependency back, and z ~> a with it.
+    again = select(weak, Predicate(not_null=(x, z)))
+    assert again.determines((x,), (y,))
+    assert again.determines((z,), (a,))
+
+
+def test_a_dependency_on_the_compared_column_survives_an_outer_join_but_not_a_full_one() -> None:
+    """A stored row whose compared column is NULL matches nothing: after a left join, every NULL there is invented."""
+    (a, *_), (x, y, _) = LEFT, RIGHT
+    side = Side(frozenset(RIGHT), Dependencies.of([depends([x], [y])]))
+    left = Side(frozenset(LEFT), Dependencies())
+    assert join(JoinKind.LEFT, left, side, Predicate(equal=((a, x),))).determines((x,), (y,))
+    assert not join(JoinKind.LEFT, left, side, Predicate(null_safe=((a, x),))).determines((x,), (y,))
+    assert not join(JoinKind.FULL, left, side, Predicate(equal=((a, x),))).determines((x,), (y,))
+    swapped = join(JoinKind.RIGHT, side, left, Predicate(equal=((x, a),)))
+    assert swapped.determines((x,), (y,))
 
 
 def test_equality_under_a_lossy_cast_makes_nothing_equal() -> None:

@@ -4,19 +4,20 @@ Write R for the side that keeps its rows and S for the one extended with NULLs w
 
 | fact of S       | in R left join S                                                                              |
 |-----------------|-----------------------------------------------------------------------------------------------|
-| X -> Y          | stays if some column of X is never NULL in S; else two rows may agree on X by being NULL, one  |
-|                 | stored and one invented, and differ on Y: it becomes lax, X ~> Y                              |
+| X -> Y          | stays if some column of X is never NULL in S, or cannot be NULL in a row that matches; else   |
+|                 | two rows may agree on X by being NULL, one stored and one invented, and differ on Y: it       |
+|                 | becomes lax, X ~> Y                                                                           |
 | X ~> Y          | stays lax                                                                                     |
 | a = b           | stays: both are invented NULL together                                                        |
 | a = 5, {} -> a  | goes: a is 5 or NULL (a constant NULL stays)                                                  |
 | never NULL      | goes                                                                                          |
-| unique X        | X is unique no longer (two rows of R without match); X with a key of R is                      |
+| unique X        | X is unique no longer (two rows of R without match); X with a key of R is                     |
 
-Worked example: R(a) left join S(x, y) on a = x, where x -> y and S holds (NULL, 7) and (1, 2), and R holds 1 and 5:
+Worked example: R(a) left join S(x, y, z) on a = z, where x -> y, S holds one row (NULL, 7, 1), and R holds 1 and 5:
 
-    a   x     y          x -> y was true of S. It stays true here only by luck: had R a row that could reach (NULL, 7),
-    1   1     2          say under a <=> x, there would be a second row with x NULL, and y 7. With x NOT NULL in S there
-    5   NULL  NULL       is no such row, and x -> y is certain. a = x fails on the last row; a -> x does not.
+    a   x     y     z        x -> y was true of S. Now two rows agree on x, because it is NULL in both, and differ on
+    1   NULL  7     1        y: only x ~> y is left. A dependency z -> y would stay: a row of S with z NULL matches
+    5   NULL  NULL  NULL     nothing, so every NULL there is invented. a = z fails on the last row; a -> z holds.
 
 The join's own a = b does not survive: b is a or NULL. What is left of it is b ~> a, and, if the condition says nothing
 else about R's row, J_R -> J_S: rows of R that agree on their join columns find the same matches or find none.
@@ -116,10 +117,11 @@ def _keys_as_dependencies(side: Side) -> list[Dependency]:
     return [Dependency(key, side.columns - key) for key in side.facts.keys]
 
 
-def _extended(side: Side) -> Dependencies:
-    """One side's facts once rows of NULLs are among its rows."""
+def _extended(side: Side, matching: frozenset[Column] = frozenset()) -> Dependencies:
+    """One side's facts once rows of NULLs are among its rows. If only matching rows of it are left, `matching` are the
+    columns that those cannot have NULL."""
     facts = side.facts
-    solid = facts.never_null
+    solid = facts.never_null | matching
     every = (*facts.functional, *_keys_as_dependencies(side))
     nulls = [each for each in facts.classes if each.constant is not None and each.constant.value is None]
     return Dependencies.of(
@@ -133,7 +135,7 @@ def _extended(side: Side) -> Dependencies:
 
 def _outer(kept: Side, extended: Side, on: Predicate, exact: bool) -> Dependencies:
     """Pairs in `on` are (kept column, extended column)."""
-    one, other = kept.facts, _extended(extended)
+    one, other = kept.facts, _extended(extended, on.rejects_null() & extended.columns)
     pairs = (*on.equal, *on.null_safe)
     # Under a cast that loses something, equal is not the same: 1 matches both '1' and '01'.
     same = [(outer, inner) for outer, inner in pairs if interchangeable(outer.type, inner.type)]

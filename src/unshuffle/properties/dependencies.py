@@ -10,15 +10,15 @@ What is kept, and under which equality of NULLs (ICDE 2010, section IV-A leaves 
     keys         unique X   no two rows agree on X. More than X -> everything, which duplicates satisfy.
     never_null   a          no row has NULL there
 
-Why the two equalities must be kept apart, in one example. R(a) left join S(b, c) on a = b, with b -> c in S, S holding
-one row (NULL, 7) and matching nothing:
+Why the two equalities must be kept apart, in one example. R(a) left join S(b, c, d) on a = d, with b -> c in S, whose
+one row is (NULL, 7, 1), and R holding 1 and 2:
 
-    a   b     c                    Before the join b -> c held. Here two kinds of row can have b NULL: a stored NULL
-    1   NULL  NULL   extended      (c = 7, if it could match) and an invented one (c = NULL). They agree on b and differ
-                                   on c. So b -> c becomes b ~> c, and is strict again after `where b is not null`.
+    a   b     c     d         Two rows have b NULL: one is stored so, one was invented for a row of R without match.
+    1   NULL  7     1         They agree on b and differ on c. So b -> c has become b ~> c, true where b is not NULL,
+    2   NULL  NULL  NULL      and is strict again after `where b is not null`.
 
 Had b been declared NOT NULL in S, no stored row could be confused with an invented one, and b -> c would have survived.
-`a = b` becomes b ~> a in the same way. Which facts pass each operator is in `carry`.
+`a = d` becomes d ~> a in the same way. Which facts pass each operator is in `carry` and `carry_join`.
 """
 
 from __future__ import annotations

@@ -32,6 +32,10 @@ class SortMerge:
 
     keys: tuple[Sorted, ...]
 
+    def __post_init__(self) -> None:
+        if not self.keys:
+            raise ValueError("a merge in order needs a key")
+
 
 @dataclass(frozen=True, slots=True)
 class ConcatMerge:
@@ -43,6 +47,10 @@ class SortConcatMerge:
     """Takes one stream after another, in the order of their first rows on the keys."""
 
     keys: tuple[Sorted, ...]
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            raise ValueError("a merge in order needs a key")
 
 
 Merge = RandomMerge | SortMerge | ConcatMerge | SortConcatMerge
