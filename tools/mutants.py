@@ -486,6 +486,14 @@ MUTANTS = (
         "through",
     ),
     Mutant(
+        "merge join of columns sorted otherwise than the join compares",
+        "requirements.py",
+        "    if not all(interchangeable(column.type, each.key.type) for each in by for column in each.key.columns):\n"
+        "        return ()\n",
+        "",
+        "requirements",
+    ),
+    Mutant(
         "a streaming aggregate needs no grouping",
         "requirements.py",
         "local: Local = (Grouped(groups),) if ordered and groups else ()",

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 
+from unshuffle.catalog.schema import Column
 from unshuffle.properties import (
     Alternative,
     Anyhow,
@@ -197,6 +198,14 @@ def test_table_6_entry_by_entry() -> None:
     assert [a.name for a in requirements.hash_join(JoinKind.RIGHT, [key])] == ["serial", "pair-wise", "broadcast left"]
     merge = requirements.merge_join(JoinKind.INNER, [requirements.MergeKey(key, descending=True, nulls_first=False)])
     assert [a.children[1].local for a in merge] == [(desc(C),)] * 4
+
+
+def test_no_merge_join_on_columns_that_are_not_sorted_as_the_join_compares() -> None:
+    text = Column(9, "s", pa.string())
+    odd = requirements.MergeKey(JoinKey((A, text), INT))
+    assert requirements.merge_join(JoinKind.INNER, [odd]) == ()
+    narrow = Column(9, "i", pa.int32())
+    assert requirements.merge_join(JoinKind.INNER, [requirements.MergeKey(JoinKey((A, narrow), INT))])
 
 
 def test_a_requirement_is_a_range_of_layouts() -> None:

@@ -12,8 +12,9 @@
 The table writes {X; *} with X ≠ ∅ for scan, select and project, where ∅ elsewhere is random partitioning; the paper's
 own sample plan filters randomly partitioned files. We read it as "partitioned, in any way".
 
-Two things the table leaves to the reader. A broadcast input must not be the side whose unmatched rows the join keeps:
-every partition would output them. And both inputs of a merge join are sorted alike, NULL order included.
+Three things the table leaves to the reader. A broadcast input must not be the side whose unmatched rows the join keeps:
+every partition would output them. Both inputs of a merge join are sorted alike, NULL order included. And
+they are sorted as the join compares, which a column is not if the join casts it to something that orders otherwise.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from itertools import combinations
 from unshuffle.catalog.schema import Column
 from unshuffle.properties.carry_join import JoinKind
 from unshuffle.properties.dependencies import Dependencies
+from unshuffle.properties.equality import interchangeable
 from unshuffle.properties.required import (
     Alternative,
     Anyhow,
@@ -101,10 +103,16 @@ def hash_join(kind: JoinKind, keys: Iterable[JoinKey]) -> tuple[Alternative, ...
 
 
 def merge_join(kind: JoinKind, keys: Iterable[MergeKey]) -> tuple[Alternative, ...]:
-    """For one order of the keys; the optimizer asks again for another order."""
+    """For one order of the keys; the optimizer asks again for another order.
+
+    None where a key compares at a type that its columns are not sorted by: as strings, 10 is before 9. Such a join must
+    sort on the cast columns.
+    """
     by = tuple(keys)
     if not by:
         raise ValueError("a merge join needs an equality")
+    if not all(interchangeable(column.type, each.key.type) for each in by for column in each.key.columns):
+        return ()
     left, right = (
         tuple(Sorted(each.key.columns[side], each.descending, each.nulls_first) for each in by) for side in (0, 1)
     )
