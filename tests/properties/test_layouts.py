@@ -248,6 +248,10 @@ def test_range_functions_that_cannot_be_written(keys, boundaries) -> None:
         RangeFunction(keys, boundaries)
 
 
+def test_a_range_on_a_b_cut_only_at_values_of_a_is_the_range_on_a() -> None:
+    assert ranged([asc(A), desc(B)], [(1,), (2,)]) == ranged([asc(A)], [(1,), (2,)])
+
+
 def test_range_numbers_are_closed_on_the_left_and_put_null_where_the_key_says() -> None:
     first = ranged([asc(A)], [(1,), (3,)]).function
     assert [first.number((v,)) for v in (None, 0, 1, 2, 3)] == [0, 0, 1, 1, 2]

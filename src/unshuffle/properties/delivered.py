@@ -72,9 +72,11 @@ def hashed(columns: Iterable[Column], partitions: int, types: Iterable[DataType]
 
 
 def ranged(keys: Iterable[Sorted], boundaries: Iterable[tuple[object, ...]] | Sampled) -> Partitioned:
-    """Range partitioning on the columns' own types."""
+    """Range partitioning on the columns' own types. Keys that no boundary reaches decide nothing and are left out."""
     on = tuple(keys)
     bounds = boundaries if isinstance(boundaries, Sampled) else tuple(boundaries)
+    if bounds and not isinstance(bounds, Sampled):
+        on = on[: max(map(len, bounds))]
     function = RangeFunction(tuple(RangeKey(k.column.type, k.descending, k.nulls_first) for k in on), bounds)
     return Partitioned(function, tuple(k.column for k in on))
 
