@@ -119,6 +119,13 @@ MUTANTS = (
         "match",
     ),
     Mutant(
+        "a sort on a key taken for granted, as a grouping on it is",
+        "rules.py",
+        "if place is None or not isinstance(after[place], Grouped):",
+        "if place is None:",
+        "rules",
+    ),
+    Mutant(
         "a dependency on every column taken for a key",
         "closure.py",
         "        return mask\n",

@@ -125,7 +125,12 @@ def application(ch: Choices, rule: Rule, facts: Dependencies, plant: bool):
             if plant:
                 facts = Dependencies.of(facts.functional, facts.classes, {*facts.keys, group}, facts.never_null)
             if ch.flag():
-                return facts, local, (*local[:spot], Grouped(group), *local[spot:]), False
+                new = Grouped(group)
+                if not plant and ch.flag():
+                    # What a careless rule might accept: that rows which all differ on a column are sorted on it.
+                    new = draw_sorted(ch, some)
+                    facts = Dependencies.of(facts.functional, facts.classes, {*facts.keys, frozenset((some,))})
+                return facts, local, (*local[:spot], new, *local[spot:]), False
             return facts, draw_global(ch), Grouped(group), False
         case Rule.ONE_PLACE:
             claim = ch.pick([Serial(), Grouped(group), order])

@@ -145,9 +145,12 @@ def _merge_groups(before: Formula, after: Formula, facts: Dependencies) -> bool:
 
 def _unique(before: Formula, after: Formula, facts: Dependencies) -> bool:
     if isinstance(before, tuple) and isinstance(after, tuple):
-        # After a unique grouping every run has one row, and the actions that follow it hold of any single row.
+        # After a unique grouping every run has one row, and the actions that follow it hold of any single row. Only a
+        # grouping: rows that all differ are grouped as they stand, and not sorted.
         place = _removed(after, before)
-        return place is not None and facts.unique(columns_of(after[: place + 1]))
+        if place is None or not isinstance(after[place], Grouped):
+            return False
+        return facts.unique(columns_of(after[: place + 1]))
     return isinstance(after, Grouped) and not isinstance(before, Replicated | tuple) and facts.unique(after.columns)
 
 
