@@ -271,7 +271,7 @@ MUTANTS = (
     Mutant(
         "stray NULLs overlooked by a group-by",
         "delivered.py",
-        "if partitioning.nulls_apart and not facts.never_null.issuperset(columns):",
+        "if strays and not isinstance(partitioning.claim, Serial):",
         "if False:",
         "requirements",
     ),

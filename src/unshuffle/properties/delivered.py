@@ -9,7 +9,7 @@ and every GROUP BY can.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.properties.dependencies import Dependencies
@@ -43,10 +43,13 @@ class Partitioned:
     function: PartitionFunction
     columns: tuple[Column, ...]
     nulls_apart: bool = False
+    # What follows from the two alone, kept because every match asks for it.
+    claim: Serial | Grouped | Ordered = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.columns) != self.function.arity:
             raise ValueError(f"{self.function} takes {self.function.arity} columns, not {len(self.columns)}")
+        object.__setattr__(self, "claim", _claim(self.function, self.columns))
 
     def __str__(self) -> str:
         apart = ", NULL keys anywhere" if self.nulls_apart else ""
@@ -97,11 +100,15 @@ def formula(partitioning: Partitioning, facts: Dependencies) -> Global:
     """The strongest thing the paper's vocabulary says of a partitioning: ⊥, ∅, ⊤, X^g or X^o."""
     if not isinstance(partitioning, Partitioned):
         return partitioning
-    function, columns = partitioning.function, partitioning.columns
+    strays = partitioning.nulls_apart and not facts.never_null.issuperset(partitioning.columns)
+    if strays and not isinstance(partitioning.claim, Serial):
+        return Scattered(partitioning.function.partitions)
+    return partitioning.claim
+
+
+def _claim(function: PartitionFunction, columns: tuple[Column, ...]) -> Serial | Grouped | Ordered:
     if function.partitions == 1:
         return Serial()
-    if partitioning.nulls_apart and not facts.never_null.issuperset(columns):
-        return Scattered(function.partitions)
     keys = _order(function, columns)
     return Ordered(keys) if keys else Grouped(frozenset(columns))
 

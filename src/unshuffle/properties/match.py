@@ -22,14 +22,14 @@ from unshuffle.properties.required import (
     Required,
     RequiredPartitioning,
 )
-from unshuffle.properties.structure import Global, Grouped, Local, Ordered, Replicated, Scattered, Serial
+from unshuffle.properties.structure import Global, Grouped, Local, Replicated, Scattered, Serial
 
 
 def match(delivered: Delivered, required: Required, facts: Dependencies) -> Proof | Unmet:
     place = match_partitioning(delivered.partitioning, required.partitioning, facts)
     order = match_local(delivered.local, required.local, facts) if required.local else HOLDS
     if isinstance(place, Proof) and isinstance(order, Proof):
-        return place + order
+        return place + order if order.steps else place
     return Unmet(
         place if isinstance(place, MissingPartitioning) else None, order if isinstance(order, MissingOrder) else None
     )
@@ -77,10 +77,8 @@ def _wanted(required: Anyhow | OnePartition | EveryPartition | Clustered | Range
             return Serial()
         case EveryPartition():
             return Replicated()
-        case Clustered():
-            return Grouped(required.maximum)
-        case RangeOrdered():
-            return Ordered(required.keys)
+        case Clustered() | RangeOrdered():
+            return required.claim
 
 
 def _exactly(delivered: Partitioning, required: Exactly, facts: Dependencies) -> Proof | MissingPartitioning:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from unshuffle.catalog.schema import Column, DataType, names
 from unshuffle.properties.delivered import Partitioned
-from unshuffle.properties.structure import Local, Ordered, Sorted, show
+from unshuffle.properties.structure import Grouped, Local, Ordered, Sorted, show
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,12 @@ class Clustered:
     minimum: frozenset[Column] = frozenset()
     parallel: bool = False
     nulls_meet: bool = True
+    claim: Grouped = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.maximum or not self.minimum <= self.maximum:
             raise ValueError("Pmin ⊆ Pmax, and Pmax has a column")
+        object.__setattr__(self, "claim", Grouped(self.maximum))
 
     def __str__(self) -> str:
         return f"{{{names(self.minimum)}}} ≤ X ≤ {{{names(self.maximum)}}}"
@@ -69,10 +71,10 @@ class RangeOrdered:
 
     keys: tuple[Sorted, ...]
     parallel: bool = False
+    claim: Ordered = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.keys:
-            raise ValueError("an ordered partitioning needs a key")
+        object.__setattr__(self, "claim", Ordered(self.keys))
 
     def __str__(self) -> str:
         return str(Ordered(self.keys))
