@@ -57,8 +57,8 @@ KINDS = ("hash", "range", "random", "serial")
 MERGES = ("random", "sort", "concat", "sort-concat")
 
 
-def draw_scheme(ch: Choices, kind: str):
-    on = ch.shuffle(COLUMNS)[: 1 + ch.below(2)]
+def draw_scheme(ch: Choices, kind: str, columns=COLUMNS):
+    on = ch.shuffle(columns)[: 1 + ch.below(2)]
     match kind:
         case "hash":
             return hashed(on, 2 + ch.below(3))
@@ -99,7 +99,7 @@ def draw_input(ch: Choices, kind: str, kept: bool | None = None):
     return facts, Delivered(layout, local), [arrange(ch, part, local) for part in parts]
 
 
-def draw_merge(ch: Choices, kind: str, given: Delivered, kept: bool = False) -> Merge:
+def draw_merge(ch: Choices, kind: str, given: Delivered, kept: bool = False, columns=COLUMNS) -> Merge:
     local = [a for a in given.local if isinstance(a, Sorted)]
     if kept:
         run = list(takewhile(lambda action: isinstance(action, Sorted), given.local))
@@ -110,9 +110,9 @@ def draw_merge(ch: Choices, kind: str, given: Delivered, kept: bool = False) -> 
             kind, SortConcatMerge(keys)
         )
     own = formula(given.partitioning, Dependencies())
-    options = [tuple(local[: 1 + ch.below(3)]), getattr(own, "keys", ()), (draw_sorted(ch, ch.pick(COLUMNS)),)]
+    options = [tuple(local[: 1 + ch.below(3)]), getattr(own, "keys", ()), (draw_sorted(ch, ch.pick(columns)),)]
     if ch.flag(3) and hasattr(own, "keys"):
-        options = [own.keys, own.reversed().keys, (*own.keys, draw_sorted(ch, ch.pick(COLUMNS)))]
+        options = [own.keys, own.reversed().keys, (*own.keys, draw_sorted(ch, ch.pick(columns)))]
     keys = ch.pick([o for o in options if o])
     match kind:
         case "random":
