@@ -142,7 +142,7 @@ def aggregate(ch: Choices, now: State) -> State:
 def pair(ch: Choices, now: State) -> State:
     """A join with an input that is sent by the same function."""
     layout = now.delivered.partitioning
-    if not isinstance(layout, Partitioned) or len(layout.columns) > len(RIGHT) or RIGHT[0] in now.columns:
+    if not isinstance(layout, Partitioned) or len(layout.columns) > len(RIGHT) or set(RIGHT) & set(now.columns):
         return now
     if not knowable(layout.function) or len(set(layout.columns)) < len(layout.columns):
         return now
