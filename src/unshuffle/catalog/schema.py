@@ -31,6 +31,10 @@ class Column:
     def __str__(self) -> str:
         return f"{self.name}#{self.id}"
 
+    def __hash__(self) -> int:
+        # Property matching hashes columns by the million; the number alone is the identity.
+        return self.id
+
     @property
     def spark_name(self) -> str:
         """A name that no other column of a plan has, also under Spark's case-insensitive comparison."""

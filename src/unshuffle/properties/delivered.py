@@ -1,0 +1,140 @@
+"""What a plan delivers: a fact about its output, with the partition function named.
+
+`Delivered` pairs a partitioning with the order inside each partition. `Partitioned` applies a function to columns;
+everything else that the algebra says of it (clustered, ordered) follows from those two. `nulls_apart` is for the
+columns that an outer join invents NULLs for: rows with a NULL key may then be anywhere, which no join with `=` can see
+and every GROUP BY can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from unshuffle.catalog.schema import Column, DataType
+from unshuffle.properties.dependencies import Dependencies
+from unshuffle.properties.equality import interchangeable
+from unshuffle.properties.functions import (
+    HashFunction,
+    PartitionFunction,
+    RangeFunction,
+    RangeKey,
+    Regrouped,
+    Sampled,
+    Split,
+)
+from unshuffle.properties.structure import (
+    Global,
+    Grouped,
+    Local,
+    Ordered,
+    Replicated,
+    Scattered,
+    Serial,
+    Sorted,
+    show,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """Row r is in partition function(r[columns])."""
+
+    function: PartitionFunction
+    columns: tuple[Column, ...]
+    nulls_apart: bool = False
+    # What follows from the two alone, kept because every match asks for it.
+    claim: Serial | Grouped | Ordered = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(self.columns) != self.function.arity:
+            raise ValueError(f"{self.function} takes {self.function.arity} columns, not {len(self.columns)}")
+        object.__setattr__(self, "claim", _claim(self.function, self.columns))
+
+    def __str__(self) -> str:
+        apart = ", NULL keys anywhere" if self.nulls_apart else ""
+        return f"({', '.join(map(str, self.columns))}) by {self.function}{apart}"
+
+
+Partitioning = Serial | Scattered | Replicated | Partitioned
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    partitioning: Partitioning
+    local: Local = ()
+
+    def __str__(self) -> str:
+        return f"{{{self.partitioning}; {show(self.local)}}}"
+
+
+def hashed(columns: Iterable[Column], partitions: int, types: Iterable[DataType] | None = None) -> Partitioned:
+    """Hash partitioning. `types` are what the values are cast to first; by default, the columns' own."""
+    on = tuple(columns)
+    return Partitioned(HashFunction(tuple(types) if types is not None else tuple(c.type for c in on), partitions), on)
+
+
+def ranged(keys: Iterable[Sorted], boundaries: Iterable[tuple[object, ...]] | Sampled) -> Partitioned:
+    """Range partitioning on the columns' own types. Keys that no boundary reaches decide nothing and are left out."""
+    on = tuple(keys)
+    bounds = boundaries if isinstance(boundaries, Sampled) else tuple(boundaries)
+    if bounds and not isinstance(bounds, Sampled):
+        on = on[: max(map(len, bounds))]
+    function = RangeFunction(tuple(RangeKey(k.column.type, k.descending, k.nulls_first) for k in on), bounds)
+    return Partitioned(function, tuple(k.column for k in on))
+
+
+def partitions_of(partitioning: Partitioning) -> int | None:
+    match partitioning:
+        case Serial():
+            return 1
+        case Scattered():
+            return partitioning.partitions
+        case Replicated():
+            return None
+        case Partitioned():
+            return partitioning.function.partitions
+
+
+def formula(partitioning: Partitioning, facts: Dependencies) -> Global:
+    """The strongest thing the paper's vocabulary says of a partitioning: ⊥, ∅, ⊤, X^g or X^o."""
+    if not isinstance(partitioning, Partitioned):
+        return partitioning
+    strays = partitioning.nulls_apart and not facts.never_null.issuperset(partitioning.columns)
+    if strays and not isinstance(partitioning.claim, Serial):
+        return Scattered(partitioning.function.partitions)
+    return partitioning.claim
+
+
+def _claim(function: PartitionFunction, columns: tuple[Column, ...]) -> Serial | Grouped | Ordered:
+    if function.partitions == 1:
+        return Serial()
+    keys = _order(function, columns)
+    return Ordered(keys) if keys else Grouped(frozenset(columns))
+
+
+def _order(function: PartitionFunction, columns: tuple[Column, ...]) -> tuple[Sorted, ...]:
+    """The keys that partitions ascend on with their numbers; none if they do not."""
+    match function:
+        case RangeFunction():
+            keys = []
+            for key, column in zip(function.keys, columns, strict=True):
+                # The function orders the values it was given, after the cast: as strings, 10 is before 9.
+                if key.type is not column.type and not _same_order(key.type, column.type):
+                    return ()
+                keys.append(Sorted(column, key.descending, key.nulls_first))
+            return tuple(keys)
+        case Regrouped() if list(function.groups) == sorted(function.groups):
+            return _order(function.base, columns)  # neighbours gathered
+        case Split():
+            # Ranges divided by ranges: in order if both look at the same keys, as far as both go.
+            at = function.base.arity
+            outer, inner = _order(function.base, columns[:at]), _order(function.by, columns[at:])
+            alike = all(a == b for a, b in zip(outer, inner, strict=False))
+            return max(outer, inner, key=len) if outer and inner and alike else ()
+        case _:
+            return ()
+
+
+def _same_order(one: DataType, other: DataType) -> bool:
+    return one == other or interchangeable(one, other)
