@@ -9,9 +9,10 @@ OUT := examples/out
 TODAY := 2025-06-30
 
 RUN := $(BIN)/python -m
+BENCHMARKS := benchmarks/properties.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv java demo demo-data test test-fast check format bench soak mutants clean
+.PHONY: help setup venv java demo demo-data test test-fast check format bench soak completeness mutants clean
 MAKEFLAGS += --no-print-directory
 .SILENT:
 
@@ -58,13 +59,13 @@ format: venv ## Format the code and mend what the linter can mend
 	$(RUN) ruff check --fix .
 
 bench: venv java ## Run the benchmarks: programs under benchmarks/, both sides in one run
-	found=; for program in benchmarks/bench_*.py; do \
-		test -e "$$program" || continue; found=yes; \
-		echo "==> $$program"; $(BIN)/python "$$program" || exit; \
-	done; test -n "$$found" || echo "there are no benchmarks/bench_*.py yet"
+	for program in $(BENCHMARKS); do echo "==> $$program"; $(BIN)/python "$$program" || exit; done
 
 soak: venv ## Try the properties of the optimizer on many generated cases
 	UNSHUFFLE_SOAK=1 $(RUN) pytest tests/properties
+
+completeness: venv ## Hold the algebra of properties against brute force (some minutes)
+	$(BIN)/python tools/completeness.py
 
 mutants: venv ## Break the code in small ways and see that a test notices each
 	$(BIN)/python tools/mutants.py

@@ -14,7 +14,6 @@ from unshuffle.algebra.logical import (
     GroupBy,
     GroupingSets,
     Join,
-    JoinKind,
     Plan,
     Process,
     Project,
@@ -27,6 +26,7 @@ from unshuffle.algebra.logical import (
     Window,
     outer_columns,
 )
+from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import names
 from unshuffle.catalog.types import spark_name
 from unshuffle.errors import UserError
@@ -186,7 +186,7 @@ def test_using_gives_the_column_once(bound: Bind) -> None:
 def test_a_comma_binds_looser_than_join(bound: Bind) -> None:
     plan = only(bound("select 1 from orders, customers a right join customers b on a.c_id = b.c_id")).child  # type: ignore[union-attr]
     assert isinstance(plan, Join)
-    assert plan.kind is JoinKind.CROSS
+    assert plan.condition is None
     assert isinstance(plan.right, Join)
     assert plan.right.kind is JoinKind.RIGHT
 

@@ -24,6 +24,7 @@ from unshuffle.algebra.expressions import (
     columns_of,
 )
 from unshuffle.algebra.expressions import walk as parts
+from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, Dependency, Key
 from unshuffle.errors import Span
 
@@ -230,18 +231,10 @@ class Limit(_PassesColumns):
 # --- two inputs
 
 
-class JoinKind(Enum):
-    INNER = "inner"
-    LEFT = "left outer"
-    RIGHT = "right outer"
-    FULL = "full outer"
-    SEMI = "left semi"
-    ANTI = "left anti"
-    CROSS = "cross"
-
-
 @dataclass(frozen=True, slots=True)
 class Join(_TwoInputs):
+    """Without a condition, every pair of rows."""
+
     kind: JoinKind
     left: Plan
     right: Plan
@@ -255,8 +248,8 @@ class Join(_TwoInputs):
         if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return self.left.columns
         return (
-            *nullable(self.left.columns, self.kind in (JoinKind.RIGHT, JoinKind.FULL)),
-            *nullable(self.right.columns, self.kind in (JoinKind.LEFT, JoinKind.FULL)),
+            *nullable(self.left.columns, self.kind.extends_left),
+            *nullable(self.right.columns, self.kind.extends_right),
         )
 
 

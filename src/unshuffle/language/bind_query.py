@@ -29,7 +29,6 @@ from unshuffle.algebra.expressions import (
 from unshuffle.algebra.logical import (
     Foreign,
     Join,
-    JoinKind,
     Limit,
     Plan,
     Project,
@@ -40,6 +39,7 @@ from unshuffle.algebra.logical import (
     outer_columns,
 )
 from unshuffle.algebra.sql import literal
+from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, ColumnNumbers, DataType
 from unshuffle.catalog.types import common_type, spark_name
 from unshuffle.errors import NameProblem, Source, Span, TypeProblem, UserError
@@ -272,7 +272,7 @@ class QueryBinder:
                 groups[-1] = self._join(join, groups[-1], right)
         plan, scope = groups[0]
         for right_plan, right_scope in groups[1:]:
-            plan, scope = Join(JoinKind.CROSS, plan, right_plan, None), scope + right_scope
+            plan, scope = Join(JoinKind.INNER, plan, right_plan, None), scope + right_scope
         return plan, scope
 
     def _from(self, node: exp.Expr, base: Scope) -> tuple[Plan, Scope]:
@@ -368,10 +368,6 @@ class QueryBinder:
                 raise TypeProblem(
                     "a join condition cannot hold an aggregate or window function", self.span(node.args["on"])
                 )
-        if kind is JoinKind.INNER and condition is None:
-            kind = JoinKind.CROSS
-        elif kind is JoinKind.CROSS and condition is not None:
-            kind = JoinKind.INNER
         plan: Plan = Join(kind, left_plan, right_plan, condition)
         if kind in (JoinKind.SEMI, JoinKind.ANTI):
             return plan, left_scope
@@ -389,7 +385,7 @@ class QueryBinder:
             return {
                 ("", ""): JoinKind.INNER,
                 ("", "INNER"): JoinKind.INNER,
-                ("", "CROSS"): JoinKind.CROSS,
+                ("", "CROSS"): JoinKind.INNER,
                 ("LEFT", ""): JoinKind.LEFT,
                 ("LEFT", "OUTER"): JoinKind.LEFT,
                 ("RIGHT", ""): JoinKind.RIGHT,

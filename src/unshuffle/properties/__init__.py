@@ -11,8 +11,9 @@
 `match(delivered, required, facts)` is the front door. Pure Python; nothing here knows an operator or an engine.
 """
 
+from unshuffle.catalog.joins import JoinKind
 from unshuffle.properties.carry import Computed, Predicate, distinct, group_by, project, select, union
-from unshuffle.properties.carry_join import JoinKind, Side, join
+from unshuffle.properties.carry_join import Side, join
 from unshuffle.properties.cover import candidate_keys, minimal_cover, restrict
 from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, formula, hashed, partitions_of, ranged
 from unshuffle.properties.dependencies import (

@@ -27,31 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 
+from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, Dependency, Key
 from unshuffle.properties.carry import Predicate, select
 from unshuffle.properties.cover import restrict
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import EqualColumns, interchangeable
-
-
-class JoinKind(Enum):
-    INNER = "inner"
-    LEFT = "left outer"
-    RIGHT = "right outer"
-    FULL = "full outer"
-    SEMI = "left semi"
-    ANTI = "left anti"
-
-    @property
-    def extends_left(self) -> bool:
-        """Can the left side's columns be NULL because no row matched?"""
-        return self in (JoinKind.RIGHT, JoinKind.FULL)
-
-    @property
-    def extends_right(self) -> bool:
-        return self in (JoinKind.LEFT, JoinKind.FULL)
 
 
 @dataclass(frozen=True, slots=True)

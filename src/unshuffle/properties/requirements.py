@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
+from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
-from unshuffle.properties.carry_join import JoinKind
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import interchangeable
 from unshuffle.properties.required import (

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
-from unshuffle.properties.carry_join import JoinKind
 from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, partitions_of
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import interchangeable

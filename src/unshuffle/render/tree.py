@@ -38,6 +38,7 @@ from unshuffle.algebra.logical import (
     Window,
 )
 from unshuffle.algebra.sql import order_words, to_sql
+from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 
 
@@ -176,7 +177,8 @@ class _Drawing:
             case Limit(count=count, offset=offset):
                 return "Limit", [("", "" if count is None else str(count)), ("offset", str(offset or ""))], None
             case Join(kind=kind, condition=condition):
-                return "Join", [("", kind.value), ("on", self.text(condition) if condition else "")], None
+                word = "cross" if kind is JoinKind.INNER and condition is None else kind.value
+                return "Join", [("", word), ("on", self.text(condition) if condition else "")], None
             case SetOperation(kind=kind):
                 word = kind.value + (" all" if plan.all else "")
                 return "SetOperation", [("", word), ("columns", self.names(plan.columns))], None

@@ -24,7 +24,6 @@ from unshuffle.algebra.logical import (
     GroupBy,
     GroupingSets,
     Join,
-    JoinKind,
     Limit,
     Plan,
     Process,
@@ -41,6 +40,7 @@ from unshuffle.algebra.logical import (
     Window,
 )
 from unshuffle.algebra.sql import order_words, quote, to_sql
+from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
 from unshuffle.spark import files, user_operators
@@ -176,7 +176,7 @@ class Straight:
         return f"SELECT {', '.join(made) or 'count(1) AS one_row'} FROM ({self.sql(plan.child)}) {grouping}"
 
     def _join(self, plan: Join) -> str:
-        word = "CROSS" if plan.kind is JoinKind.CROSS else plan.kind.value.upper()
+        word = "CROSS" if plan.kind is JoinKind.INNER and plan.condition is None else plan.kind.value.upper()
         on = "" if plan.condition is None else f" ON {self._expression(plan.condition)}"
         return f"SELECT * FROM ({self.sql(plan.left)}) {word} JOIN ({self.sql(plan.right)}){on}"
 
