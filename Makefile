@@ -61,8 +61,8 @@ format: venv ## Format the code and mend what the linter can mend
 bench: venv java ## Run the benchmarks: programs under benchmarks/, both sides in one run
 	for program in $(BENCHMARKS); do echo "==> $$program"; $(BIN)/python "$$program" || exit; done
 
-soak: venv ## Try the properties of the optimizer on many generated cases
-	UNSHUFFLE_SOAK=1 $(RUN) pytest tests/properties
+soak: venv ## Try many more generated properties and scripts (hours)
+	UNSHUFFLE_SOAK=1 $(RUN) pytest tests/properties tests/language/test_generated.py
 
 completeness: venv ## Hold the algebra of properties against brute force (some minutes)
 	$(BIN)/python tools/completeness.py

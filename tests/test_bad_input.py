@@ -162,6 +162,7 @@ CASES = {
     ),
     "syntax": ('r = SELECT note FROM orders WHRE «note»; OUTPUT r TO "@out";', "unexpected 'note' here", ""),
     "statement that is none": ('«EXTRAC» a FROM "x";', "a statement cannot begin with 'EXTRAC'", "statements are"),
+    "a word of sqlglot's scripts": ('r = SELECT 1 AS a; «ELSE» r; OUTPUT r TO "@out";', "not a statement", ""),
     "unclosed string": ('r = SELECT "abc FROM orders; OUTPUT r TO 1«;»', "is not closed", ""),
     "unclosed #IF": ('«#IF» true\nr = SELECT 1 AS a; OUTPUT r TO "@out";', "this #IF has no #ENDIF", ""),
     "unknown directive": ('«#DECALRE» x int = 1;\n', "unknown directive #DECALRE", "did you mean 'DECLARE'?"),

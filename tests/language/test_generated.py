@@ -7,6 +7,7 @@ shuffles its words, so most of its scripts do not even parse.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 
 from hypothesis import HealthCheck, given, settings
@@ -131,17 +132,26 @@ def bind_and_show(bound: Bind, script: str) -> None:
         assert explanation(plan, 0.0)
 
 
-fixtures_are_read_only = HealthCheck.function_scoped_fixture
+def few(examples: int) -> settings:
+    """The same scripts in every run; with UNSHUFFLE_SOAK=1 many more, and new ones."""
+    soak = os.environ.get("UNSHUFFLE_SOAK") == "1"
+    return settings(
+        max_examples=20_000 if soak else examples,
+        derandomize=not soak,
+        database=None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
 
 
 @given(scripts())
-@settings(max_examples=400, deadline=None, suppress_health_check=[fixtures_are_read_only, HealthCheck.too_slow])
+@few(400)
 def test_scripts_of_the_grammar(bound: Bind, script: str) -> None:
     bind_and_show(bound, script)
 
 
 @given(scripts(), st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None, suppress_health_check=[fixtures_are_read_only, HealthCheck.too_slow])
+@few(200)
 def test_scripts_with_a_word_lost_doubled_or_moved(bound: Bind, script: str, random: object) -> None:
     words = script.split(" ")
     for _ in range(3):
@@ -157,6 +167,6 @@ def test_scripts_with_a_word_lost_doubled_or_moved(bound: Bind, script: str, ran
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=200, deadline=None, suppress_health_check=[fixtures_are_read_only])
+@few(200)
 def test_any_text(bound: Bind, script: str) -> None:
     bind_and_show(bound, script)

@@ -137,7 +137,7 @@ class ScopeParser(ScopeSqlParser):
             return None
 
         self._parse(run, tokens, self.source.text)
-        if result[0] is None:
+        if not result or result[0] is None:  # sqlglot looks at some words, such as ELSE, before any rule does
             raise SyntaxProblem("this is not a statement", self._span_of(tokens[0]))
         return result[0]
 
