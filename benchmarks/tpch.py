@@ -1,6 +1,6 @@
 """The TPC-H workload: its 22 queries and its data.
 
-The query texts come from DuckDB's `tpch` extension (PyPI `duckdb-extension-tpch`, loaded from the installed file, so
+The query texts come from DuckDB's `tpch` extension (the package `duckdb-extension-tpch`, loaded from the installed file, so
 nothing is downloaded), the data from `tpcgen-cli`. Both are byte-stable for one version and scale.
 
 Spark 4 parses and runs all 22 texts as they are. Only the final semicolon is left off: a text that stands inside

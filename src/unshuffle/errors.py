@@ -6,7 +6,6 @@ prints it and exits with 2. An `InternalError` names the invariant of ours that 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -116,6 +115,8 @@ class InternalError(UnshuffleError):
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
     """A near miss, compared without case, or None."""
+    import difflib  # only when something is wrong: every start of the command would pay for it
+
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(wrong.lower(), by_lower, n=3, cutoff=0.6)
     return f"did you mean {' or '.join(repr(by_lower[c]) for c in close)}?" if close else None

@@ -28,7 +28,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 from functools import cache, reduce
 from importlib import resources
@@ -102,6 +101,8 @@ def find(name: str) -> Function | None:
 
 def similar(name: str) -> list[str]:
     """Up to three functions of almost that name, the nearest first."""
+    from difflib import get_close_matches  # only when something is wrong
+
     return get_close_matches(name.lower(), _lines(), n=3, cutoff=0.7)
 
 
