@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.optimizer.simplify import simplify
 
 from unshuffle.catalog.schema import DataType
-from unshuffle.catalog.types import spark_name
+from unshuffle.catalog.types import from_spark_name, spark_name
 from unshuffle.errors import NameProblem, Span, SyntaxProblem, TypeProblem, UserError, did_you_mean
 from unshuffle.language.dialect import read_pipes_as_spark
 
@@ -89,7 +88,13 @@ def constant(node: exp.Expr, parameters: Parameters, span: Span) -> Constant:
             return exp.convert(parameters.get(part.name, span).value)
         return part
 
-    tree = simplify(read_pipes_as_spark(node.copy()).transform(substitute), dialect="spark")
+    tree = read_pipes_as_spark(node.copy()).transform(substitute)
+    if not isinstance(tree, exp.Literal | exp.Boolean | exp.Null):
+        from sqlglot.optimizer.simplify import (
+            simplify,  # most constants are literals and can do without sqlglot's optimizer
+        )
+
+        tree = simplify(tree, dialect="spark")
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if isinstance(tree, exp.Null):
@@ -99,8 +104,6 @@ def constant(node: exp.Expr, parameters: Parameters, span: Span) -> Constant:
     if isinstance(tree, exp.Literal) and tree.is_string:
         return Constant(tree.name, pa.string())
     if isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Literal):
-        from unshuffle.catalog.types import from_spark_name
-
         type = from_spark_name(tree.to.sql(dialect="spark"))
         return Constant(convert(tree.this.name, type, "this value", span), type)
     sign, number = 1, tree
