@@ -285,6 +285,7 @@ def test_an_include_cycle_names_the_files(
     [
         (["run", "missing.scope"], "there is no file"),
         (["run", "script.scope", "--report", "/nowhere/x.html"], "the report cannot be written"),
+        (["run", "script.scope", "--master", "bogus"], "'bogus' is no Spark master"),
         (["run", "script.py"], "neither a .scope script nor a .sql file"),
         (["explain", "script.scope", "--param", "days"], "not NAME=VALUE"),
         (["explain", "script.scope", "--param", "dys=3"], "declares no parameter 'dys'"),

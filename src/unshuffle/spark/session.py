@@ -43,6 +43,7 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = fatal
 """
+_MASTER = re.compile(r"local(-cluster)?(\[.+\])?|yarn|(spark|k8s|mesos)://.+")
 # The JVM prints this before any setting of ours is read.
 _NOISE = b"WARNING: Using incubator modules"
 
@@ -52,6 +53,10 @@ def start(master: str | None = None) -> SparkSession:
     if is_running():
         spark = SparkSession.builder.getOrCreate()
     else:
+        if master is not None and not _MASTER.fullmatch(master):
+            raise UserError(
+                f"{master!r} is no Spark master", hint="use e.g. local[4], spark://host:7077, yarn or k8s://..."
+            )
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which chose the master and started the JVM
         if not submitted:
             _check_java()
