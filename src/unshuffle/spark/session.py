@@ -50,13 +50,12 @@ _NOISE = b"WARNING: Using incubator modules"
 
 def start(master: str | None = None) -> SparkSession:
     """The running session, or a new one on `master` (this machine, unless told otherwise)."""
+    if master is not None and not _MASTER.fullmatch(master):
+        hint = "use e.g. local[4], spark://host:7077, yarn or k8s://..."
+        raise UserError(f"{master!r} is no Spark master", hint=hint)
     if is_running():
         spark = SparkSession.builder.getOrCreate()
     else:
-        if master is not None and not _MASTER.fullmatch(master):
-            raise UserError(
-                f"{master!r} is no Spark master", hint="use e.g. local[4], spark://host:7077, yarn or k8s://..."
-            )
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which chose the master and started the JVM
         if not submitted:
             _check_java()
