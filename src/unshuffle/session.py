@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from unshuffle.algebra.logical import Output, Script, StreamTarget, Target, UserClass
 from unshuffle.catalog.tables import TableFolders
-from unshuffle.errors import FileProblem, Source, UnshuffleError
+from unshuffle.errors import FileProblem, Source, SyntaxProblem, UnshuffleError
 from unshuffle.language.bind_script import bind
 from unshuffle.language.functions import Arity, Function, Kind
 from unshuffle.language.parameters import Parameters
@@ -151,7 +151,7 @@ class Session:
         """The result of one query as an ordinary DataFrame."""
         script = self._bind(Source("<query>", query), params, is_script=False)
         if len(script.outputs) != 1:
-            raise FileProblem(f"expected one query, but the text holds {len(script.outputs)}")
+            raise SyntaxProblem(f"expected one query, but the text holds {len(script.outputs)}")
         return self._frames(script)[0]
 
     def run(self, file: str | Path, params: Params | None = None) -> Run:

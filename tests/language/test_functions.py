@@ -147,9 +147,10 @@ def test_every_line_is_sound() -> None:
 
 def test_nothing_is_read_before_it_is_asked_for() -> None:
     program = (
-        "import time; from unshuffle.language import functions as f\n"
+        "from unshuffle.language import functions as f\n"
         "assert f._lines.cache_info().currsize == 0\n"
-        "start = time.perf_counter(); f.find('sum'); print((time.perf_counter() - start) * 1000)"
+        "assert f.find('sum') is not None\n"
+        "print(f._lines.cache_info().currsize)"
     )
     printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
-    assert float(printed) < 50  # about 1 ms; the bound is wide for a busy machine
+    assert printed.strip() == "1"

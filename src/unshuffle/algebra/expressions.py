@@ -191,8 +191,6 @@ Expression = (
     | InSubquery
 )
 
-TRUE = Literal(True, pa.bool_())
-
 
 def connect(word: Literal_["and", "or"], parts: Sequence[Expression]) -> Expression:
     """`and` or `or` of some conditions, flat."""

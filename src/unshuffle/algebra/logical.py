@@ -133,15 +133,6 @@ class TableScan(_Leaf):
 
 
 @dataclass(frozen=True, slots=True)
-class Stream(_Leaf):
-    """A structured stream."""
-
-    path: str
-    columns: tuple[Column, ...]
-    span: Span = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Values(_Leaf):
     """Rows written in the query; one row of no columns is a SELECT without FROM."""
 
@@ -352,7 +343,6 @@ class Reference:
 Plan = (
     Scan
     | TableScan
-    | Stream
     | Values
     | Project
     | Filter

@@ -40,7 +40,6 @@ from unshuffle.algebra.logical import (
     SetOperation,
     Shared,
     Sort,
-    Stream,
     TableScan,
     Values,
     Window,
@@ -93,7 +92,7 @@ def map_plans(plan: Plan, change: Change) -> Plan:
         return replace(order, expression=inside(order.expression))
 
     match plan:
-        case Scan() | TableScan() | Stream():
+        case Scan() | TableScan():
             return plan
         case Values():
             return replace(plan, rows=tuple(tuple(inside(v) for v in row) for row in plan.rows))

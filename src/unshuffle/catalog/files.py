@@ -209,18 +209,18 @@ def as_spark_reads(type: pa.DataType) -> DataType:
 def _partition_type(values: Sequence[str]) -> pa.DataType:
     """Spark's guess at the type of a folder name's values: int, bigint, double, date or string."""
     real = [v for v in values if v != "__HIVE_DEFAULT_PARTITION__"]
-
-    def all_are(convert: object) -> bool:
-        try:
-            return bool(real) and all(convert(v) is not None for v in real)  # type: ignore[operator]
-        except ValueError:
-            return False
-
-    if all(re.fullmatch(r"[+-]?\d+", v) for v in real) and real:
+    if not real:
+        return pa.string()
+    if all(re.fullmatch(r"[+-]?\d+", v) for v in real):
         largest = max(abs(int(v)) for v in real)
         return pa.int32() if largest < 2**31 else pa.int64() if largest < 2**63 else pa.string()
-    if all(re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", v) for v in real) and real:
+    if all(re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", v) for v in real):
         return pa.float64()
-    if all(re.fullmatch(r"\d{4}-\d{2}-\d{2}", v) for v in real) and all_are(datetime.date.fromisoformat):
-        return pa.date32()
-    return pa.string()
+    return pa.date32() if all(_is_day(v) for v in real) else pa.string()
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", text)) and datetime.date.fromisoformat(text) is not None
+    except ValueError:
+        return False

@@ -15,7 +15,11 @@ class TableFolders:
         for folder in folders:
             if not Path(folder).is_dir():
                 raise FileProblem(f"there is no folder {folder!r} to take tables from")
-            for entry in sorted(Path(folder).iterdir()):
+            try:
+                entries = sorted(Path(folder).iterdir())
+            except OSError as error:
+                raise FileProblem(f"the folder {folder!r} cannot be read: {error.strerror}") from None
+            for entry in entries:
                 if entry.suffix in (".parquet", ".ss") and not entry.name.startswith((".", "_")):
                     self._paths[entry.stem.lower()] = entry
 

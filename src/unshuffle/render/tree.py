@@ -30,7 +30,6 @@ from unshuffle.algebra.logical import (
     SetOperation,
     Shared,
     Sort,
-    Stream,
     StreamTarget,
     TableScan,
     Target,
@@ -155,8 +154,6 @@ class _Drawing:
                 return "Scan", facts, plan.files.rows
             case TableScan(name=name):
                 return "Table", [("", ".".join(name)), ("columns", self.names(plan.columns))], None
-            case Stream(path=path):
-                return "Stream", [("from", path)], None
             case Values(rows=rows):
                 return "Values", [("columns", self.names(plan.columns))], len(rows)
             case Project(outputs=outputs):

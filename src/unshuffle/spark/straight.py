@@ -34,7 +34,6 @@ from unshuffle.algebra.logical import (
     SetOperation,
     Shared,
     Sort,
-    Stream,
     TableScan,
     Values,
     Window,
@@ -42,7 +41,6 @@ from unshuffle.algebra.logical import (
 from unshuffle.algebra.sql import order_words, quote, to_sql
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
-from unshuffle.errors import InternalError
 from unshuffle.spark import files, user_operators
 
 
@@ -102,8 +100,6 @@ class Straight:
                 return f"SELECT * FROM {self._view(self.frame(plan))}"
             case TableScan(name=name):
                 return f"SELECT * FROM (SELECT * FROM {'.'.join(map(quote, name))}) AS t({_names(plan.columns)})"
-            case Stream():
-                raise InternalError("structured streams have no storage yet, so none should have been bound")
             case Values():
                 return self._values(plan)
             case Project(child, outputs):
