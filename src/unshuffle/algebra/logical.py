@@ -224,15 +224,20 @@ class Limit(_PassesColumns):
 
 @dataclass(frozen=True, slots=True)
 class Join(_TwoInputs):
-    """Without a condition, every pair of rows."""
+    """Without a condition, every pair of rows. `kept` are the columns that go on; None is all of them."""
 
     kind: JoinKind
     left: Plan
     right: Plan
     condition: Expression | None
+    kept: tuple[Column, ...] | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
+        return self.made if self.kept is None else self.kept
+
+    @property
+    def made(self) -> tuple[Column, ...]:
         def nullable(columns: tuple[Column, ...], extended: bool) -> tuple[Column, ...]:
             return tuple(replace(c, nullable=True) for c in columns) if extended else columns
 

@@ -63,8 +63,8 @@ def names(columns: Iterable[Column]) -> str:
 class ColumnNumbers:
     """Hands out column numbers; one per script, so that the same script always gets the same numbers."""
 
-    def __init__(self) -> None:
-        self._numbers: Iterator[int] = count(1)
+    def __init__(self, first: int = 1) -> None:
+        self._numbers: Iterator[int] = count(first)
 
     def new(self, name: str, type: DataType = None, nullable: bool = True) -> Column:
         return Column(next(self._numbers), name, type, nullable)
