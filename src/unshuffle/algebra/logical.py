@@ -26,6 +26,7 @@ from unshuffle.algebra.expressions import (
 from unshuffle.algebra.expressions import walk as parts
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, Dependency, Key
+from unshuffle.catalog.statistics import TableStatistics
 from unshuffle.errors import Span
 
 
@@ -122,6 +123,7 @@ class Scan(_Leaf):
     keys: tuple[Key, ...] = ()
     dependencies: tuple[Dependency, ...] = ()
     span: Span | None = field(default=None, compare=False)
+    statistics: TableStatistics | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
