@@ -1,13 +1,15 @@
-"""One Spark session for every test that needs a JVM; pure tests never start it."""
+"""What tests share: one Spark session for those that need a JVM (pure tests never start it), and the TPC data sets."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from benchmarks import tpcds, tpch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +31,22 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def tpch_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of TPC-H at scale 0.01."""
+    folder = tmp_path_factory.mktemp("tpch") / "scale-0.01"
+    tpch.generate(folder, 0.01)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tpcds_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of TPC-DS at scale 0.01."""
+    folder = tmp_path_factory.mktemp("tpcds") / "scale-0.01"
+    tpcds.generate(folder, 0.01)
+    return folder
 
 
 SUMMARY = pytest.StashKey[list[str]]()

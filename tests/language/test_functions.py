@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
+from unshuffle.algebra.logical import Script
 from unshuffle.catalog.types import from_spark_name, spark_name
 from unshuffle.language import functions
 from unshuffle.language.functions import Arity, Function, Kind, evaluate, find, similar
+
+Bind = Callable[..., Script]
 
 
 def named(name: str) -> Function:
@@ -123,6 +127,21 @@ def test_lambdas_are_marked() -> None:
 )
 def test_result_types(name: str, arguments: list[str], expected: str) -> None:
     assert result(name, *arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("round(amount, 1)", "decimal(10,1)"),
+        ("round(amount, 5)", "decimal(11,2)"),
+        ("round(amount, -2)", "decimal(9,0)"),
+        ("floor(amount, -12)", "decimal(13,0)"),
+        ("bround(amount, 0)", "decimal(9,0)"),
+    ],
+)
+def test_the_type_of_a_rounded_decimal_depends_on_the_digits(bound: Bind, call: str, expected: str) -> None:
+    (output,) = bound(f"select {call} from orders").outputs
+    assert spark_name(output.plan.columns[0].type) == expected
 
 
 def test_the_first_guard_that_holds_decides() -> None:

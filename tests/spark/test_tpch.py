@@ -18,17 +18,10 @@ QUERIES = tpch.queries()
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tpch") / "scale-0.01"
-    tpch.generate(folder, 0.01)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def session(spark: SparkSession, data: Path) -> Session:
+def session(spark: SparkSession, tpch_data: Path) -> Session:
     for table in tpch.TABLES:
-        spark.read.parquet(str(data / f"{table}.parquet")).createOrReplaceTempView(table)
-    return Session(spark, tables=data)
+        spark.read.parquet(str(tpch_data / f"{table}.parquet")).createOrReplaceTempView(table)
+    return Session(spark, tables=tpch_data)
 
 
 def shape(frame: DataFrame) -> list[tuple[str, DataType, bool]]:
@@ -42,8 +35,8 @@ def test_same_rows_as_plain_spark(session: Session, number: int) -> None:
     assert same_rows(ours, plain)
 
 
-def test_all_are_fully_understood(data: Path, report: list[str]) -> None:
-    without_spark = Session(tables=data)
+def test_all_are_fully_understood(tpch_data: Path, report: list[str]) -> None:
+    without_spark = Session(tables=tpch_data)
     foreign = [n for n, query in QUERIES.items() if without_spark._bind_what(query, None).foreign]
     understood = len(QUERIES) - len(foreign)
     report.append(

@@ -122,6 +122,15 @@ SCALAR_NAMES = "abs ceil coalesce concat greatest nullif nvl upper year hash arr
 AGGREGATE_NAMES = "sum avg count min max collect_list stddev approx_count_distinct max_by first bool_and"
 
 
+@pytest.mark.parametrize("name", ["round", "bround", "ceil", "floor"])
+def test_rounded_decimals(analyze: Analyze, name: str) -> None:
+    calls = [(type, n) for type in TYPES if type.startswith("decimal") for n in (-40, -5, -1, 0, 1, 2, 5, 38)]
+    ours = [functions.rounded(ARROW[type], n) for type, n in calls]
+    sparks = analyze([f"{name}({COLUMNS[type]}, {n})" for type, n in calls])
+    assert None not in sparks
+    assert disagreements([f"{name}({type}, {n})" for type, n in calls], ours, sparks) == []
+
+
 @pytest.mark.parametrize("name", f"{SCALAR_NAMES} {AGGREGATE_NAMES}".split())
 def test_result_type(analyze: Analyze, name: str) -> None:
     function = functions.find(name)

@@ -12,6 +12,7 @@ from unshuffle.algebra.expressions import (
     Call,
     Expression,
     Lambda,
+    Literal,
     Template,
     Variable,
     WindowCall,
@@ -98,6 +99,9 @@ def bind_call(
         raise TypeProblem(message, binder.query.name_span(node))
     bound = _arguments(binder, function, arguments)
     result = function.result_type([argument.type for argument in bound])
+    match function.name, bound:
+        case "round" | "bround" | "ceil" | "ceiling" | "floor", (number, Literal(value=int(digits))):
+            result = result or functions.rounded(number.type, digits)
     if function.kind is Kind.AGGREGATE:
         if any(is_aggregate(argument) for argument in bound) and not windowed:
             message = f"{function.name} cannot take another aggregate as its argument"

@@ -224,6 +224,17 @@ def _ceil(precision: int, scale: int) -> pa.DataType:
     return _round(precision, scale) if scale else pa.decimal128(precision, 0)
 
 
+def rounded(type: DataType, digits: int) -> DataType:
+    """The type of `round(x, digits)` and its kin, which for decimals depends on the value of `digits`."""
+    if type is None or not types.is_decimal(type):
+        return None
+    integral = type.precision - type.scale + 1  # one digit more, for 9.9 becoming 10
+    if digits < 0:
+        return pa.decimal128(min(38, max(integral, 1 - digits)), 0)
+    scale = min(type.scale, digits)
+    return pa.decimal128(min(38, integral + scale), scale)
+
+
 _DECIMAL_RULES: dict[str, Callable[[int, int], pa.DataType]] = {
     "sum": _sum,
     "avg": _avg,
