@@ -15,11 +15,14 @@ from unshuffle.algebra.logical import (
     Combine,
     Distinct,
     Filter,
+    FinalGroupBy,
     Foreign,
     GroupBy,
     GroupingSets,
     Join,
     Limit,
+    PartialGroupBy,
+    PartialTop,
     Plan,
     Process,
     Project,
@@ -145,6 +148,17 @@ def _never_null(facts: Facts, columns: Sequence[Column]) -> Facts:
     return Dependencies.of(facts.functional, facts.classes, facts.keys, facts.never_null | solid, facts.lax)
 
 
+def _partial_group_by(plan: PartialGroupBy, inputs: Sequence[Facts]) -> Facts:
+    """A group has a row in each partition, so its keys are not unique yet."""
+    facts = restrict(inputs[0], plan.keys)
+    return Dependencies.of(facts.functional, facts.classes, (), facts.never_null, facts.lax)
+
+
+def _final_group_by(plan: FinalGroupBy, inputs: Sequence[Facts]) -> Facts:
+    made = [column for column, _ in plan.aggregates]
+    return _never_null(group_by(inputs[0], plan.keys, made), made)
+
+
 def _grouping_sets(plan: GroupingSets, inputs: Sequence[Facts]) -> Facts:
     """Two sets may give the same keys, all NULL: without the number of the set nothing is unique."""
     return _never_null(NOTHING_KNOWN, plan.columns)
@@ -168,7 +182,7 @@ def _window(plan: Window, inputs: Sequence[Facts]) -> Facts:
     return _never_null(wide, made)
 
 
-def _same(plan: Sort | Shared, inputs: Sequence[Facts]) -> Facts:
+def _same(plan: Sort | PartialTop | Shared, inputs: Sequence[Facts]) -> Facts:
     return inputs[0]
 
 
@@ -252,11 +266,14 @@ _RULES: dict[type, Callable[[Any, Sequence[Facts]], Facts]] = {
     Project: _project,
     Filter: _filter,
     GroupBy: _group_by,
+    PartialGroupBy: _partial_group_by,
+    FinalGroupBy: _final_group_by,
     GroupingSets: _grouping_sets,
     Distinct: _distinct,
     Window: _window,
     Sort: _same,
     Limit: _limit,
+    PartialTop: _same,
     Join: _join,
     SetOperation: _set_operation,
     Process: _process,

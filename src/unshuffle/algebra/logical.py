@@ -177,6 +177,34 @@ class GroupBy(_OneInput):
 
 
 @dataclass(frozen=True, slots=True)
+class PartialGroupBy(_OneInput):
+    """The part of a GROUP BY that can be done before equal keys meet: one row a group *of each partition*, with what the
+    aggregates found so far in a column each. Only under a `FinalGroupBy`, for its rows depend on the layout."""
+
+    child: Plan
+    keys: tuple[Column, ...]
+    states: tuple[tuple[Column, AggregateCall], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.keys, *(column for column, _ in self.states))
+
+
+@dataclass(frozen=True, slots=True)
+class FinalGroupBy(_OneInput):
+    """Puts together what partial ones found: each aggregate with the column that holds its states."""
+
+    child: Plan
+    keys: tuple[Column, ...]
+    aggregates: tuple[tuple[Column, AggregateCall], ...]
+    states: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.keys, *(column for column, _ in self.aggregates))
+
+
+@dataclass(frozen=True, slots=True)
 class GroupingSets(_OneInput):
     """GROUPING SETS, ROLLUP and CUBE. Keys come out as new columns: NULL in the sets that leave them out, while
     aggregates still see the values that went in."""
@@ -219,6 +247,15 @@ class Limit(_PassesColumns):
     child: Plan
     count: int | None
     offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartialTop(_PassesColumns):
+    """At most the first `count` rows of each partition in an order: among them are the first of all. Under a Limit."""
+
+    child: Plan
+    count: int
+    order: tuple[SortKey, ...]
 
 
 # --- two inputs
@@ -354,11 +391,14 @@ Plan = (
     | Project
     | Filter
     | GroupBy
+    | PartialGroupBy
+    | FinalGroupBy
     | GroupingSets
     | Distinct
     | Window
     | Sort
     | Limit
+    | PartialTop
     | Join
     | SetOperation
     | Process
@@ -381,11 +421,15 @@ def expressions_of(plan: Plan) -> tuple[Expression, ...]:
             return (predicate,)
         case GroupBy(keys=keys, aggregates=aggregates):
             return (*(Ref(key) for key in keys), *(call for _, call in aggregates))
+        case PartialGroupBy(keys=keys, states=states):
+            return (*(Ref(key) for key in keys), *(call for _, call in states))
+        case FinalGroupBy(keys=keys, states=columns):
+            return tuple(Ref(column) for column in (*keys, *columns))
         case GroupingSets(keys=pairs, aggregates=aggregates):
             return (*(Ref(column) for _, column in pairs), *(call for _, call in aggregates))
         case Window(calls=calls):
             return tuple(call for _, call in calls)
-        case Sort(order=order):
+        case Sort(order=order) | PartialTop(order=order):
             return tuple(key.expression for key in order)
         case Join(condition=condition):
             return (condition,) if condition is not None else ()

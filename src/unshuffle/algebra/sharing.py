@@ -25,11 +25,14 @@ from unshuffle.algebra.logical import (
     Combine,
     Distinct,
     Filter,
+    FinalGroupBy,
     Foreign,
     GroupBy,
     GroupingSets,
     Join,
     Limit,
+    PartialGroupBy,
+    PartialTop,
     Plan,
     Process,
     Project,
@@ -100,12 +103,15 @@ def map_plans(plan: Plan, change: Change) -> Plan:
             return replace(plan, child=change(plan.child), outputs=tuple((c, inside(e)) for c, e in plan.outputs))
         case Filter():
             return replace(plan, child=change(plan.child), predicate=inside(plan.predicate))
-        case GroupBy() | GroupingSets():
+        case GroupBy() | GroupingSets() | FinalGroupBy():
             calls = tuple((c, aggregate(call)) for c, call in plan.aggregates)
             return replace(plan, child=change(plan.child), aggregates=calls)
+        case PartialGroupBy():
+            states = tuple((c, aggregate(call)) for c, call in plan.states)
+            return replace(plan, child=change(plan.child), states=states)
         case Window():
             return replace(plan, child=change(plan.child), calls=tuple((c, window(call)) for c, call in plan.calls))
-        case Sort():
+        case Sort() | PartialTop():
             return replace(plan, child=change(plan.child), order=tuple(map(key, plan.order)))
         case Distinct() | Limit() | Process() | Reduce():
             return replace(plan, child=change(plan.child))

@@ -14,12 +14,15 @@ from unshuffle.algebra.logical import (
     Combine,
     Distinct,
     Filter,
+    FinalGroupBy,
     Foreign,
     GroupBy,
     GroupingSets,
     Join,
     Limit,
     Output,
+    PartialGroupBy,
+    PartialTop,
     Plan,
     Process,
     Project,
@@ -162,6 +165,12 @@ class _Drawing:
                 return "Filter", [("", self.text(predicate))], None
             case GroupBy(keys=keys, aggregates=aggregates):
                 return "GroupBy", [("", self.names(keys)), ("aggregates", self.made(aggregates))], None
+            case PartialGroupBy(keys=keys, states=states):
+                return "PartialGroupBy", [("", self.names(keys)), ("aggregates", self.made(states))], None
+            case FinalGroupBy(keys=keys, aggregates=aggregates):
+                return "FinalGroupBy", [("", self.names(keys)), ("aggregates", self.made(aggregates))], None
+            case PartialTop(count=count, order=order):
+                return "PartialTop", [("", str(count)), ("by", self.order(order))], None
             case GroupingSets(sets=sets, aggregates=aggregates):
                 shown = ", ".join(f"({self.names(one)})" for one in sets)
                 return "GroupingSets", [("", shown), ("aggregates", self.made(aggregates))], None

@@ -19,12 +19,15 @@ from unshuffle.algebra.logical import (
     Combine,
     Distinct,
     Filter,
+    FinalGroupBy,
     Foreign,
     Format,
     GroupBy,
     GroupingSets,
     Join,
     Limit,
+    PartialGroupBy,
+    PartialTop,
     Plan,
     Process,
     Project,
@@ -41,6 +44,7 @@ from unshuffle.algebra.logical import (
 from unshuffle.algebra.sql import order_words, quote, to_sql
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
+from unshuffle.errors import InternalError
 from unshuffle.spark import files, user_operators
 
 
@@ -121,6 +125,8 @@ class Straight:
             case Limit(child, count, offset):
                 limit = "" if count is None else f" LIMIT {count}"
                 return f"SELECT * FROM ({self.sql(child)}){limit}{f' OFFSET {offset}' if offset else ''}"
+            case PartialGroupBy() | FinalGroupBy() | PartialTop():
+                raise InternalError(f"{type(plan).__name__} has no meaning outside a physical plan")
             case Join():
                 return self._join(plan)
             case SetOperation():
