@@ -12,7 +12,7 @@ RUN := $(BIN)/python -m
 BENCHMARKS := benchmarks/properties.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv java demo demo-data test test-fast check format bench soak completeness mutants clean
+.PHONY: help setup venv java demo demo-data test test-fast plans check format bench soak completeness mutants clean
 MAKEFLAGS += --no-print-directory
 .SILENT:
 
@@ -47,6 +47,9 @@ test: venv java ## Run all tests
 
 test-fast: venv ## Run the tests that need no JVM
 	$(RUN) pytest -m "not spark"
+
+plans: venv ## Expect in tests/plans what the plans are now; review it as a diff
+	$(RUN) pytest tests/plans --rewrite-plans
 
 check: venv ## Lint, formatting, types and the direction of imports
 	$(RUN) ruff check --quiet --output-format concise .

@@ -49,6 +49,10 @@ def tpcds_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-plans", action="store_true", help="expect in tests/plans what the plans are now")
+
+
 SUMMARY = pytest.StashKey[list[str]]()
 
 

@@ -1,0 +1,52 @@
+"""What `test_plans` compares: the text of a case's plan, and the rules that made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import tpcds, tpch
+from benchmarks.described import Described, parse
+
+from unshuffle.render.text import text
+from unshuffle.render.tree import tree
+
+from .cases import Case
+
+WORKLOADS = {"tpch": tpch.queries, "tpcds": tpcds.queries}
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    text: str
+    rules: frozenset[str]
+
+
+class Planner:
+    """Plans cases over the tables they describe, whose files it keeps below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._described: dict[str, Described] = {}
+
+    def plan(self, case: Case) -> Planned:
+        described = self._tables(case.tables)
+        script = described.bind(
+            case.query or _workload(case), case.name, is_script="script" in case.option("as"), rows=case.rows
+        )
+        shown = text(tree(script)).replace(f"{described.folder}/", "")
+        return Planned("\n".join(line.rstrip() for line in shown.splitlines()), frozenset())
+
+    def _tables(self, description: str) -> Described:
+        if description not in self._described:
+            folder = self._folder / str(len(self._described))
+            self._described[description] = Described(folder, parse(description))
+        return self._described[description]
+
+
+def _workload(case: Case) -> str:
+    """The text of `tpch 1`, which is not kept in the file."""
+    name, _, number = case.name.partition(" ")
+    if name not in WORKLOADS or not number.isdigit():
+        raise ValueError(f"the case {case.name!r} has no query")
+    return WORKLOADS[name]()[int(number)]

@@ -1,0 +1,110 @@
+"""The files of expected plans are read, compared and rewritten as `cases.py` says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from .cases import Malformed, difference, parse, render
+
+FILE = """\
+# What the file is about.
+
+tables
+orders  rows=10 key(o_id)
+    o_id  bigint
+
+plain
+select 1
+----
+Values
+
+# The next one is odd.
+with options  expect=a expect=b expect-not=c rows.orders=1e6
+select o_id
+
+from orders
+----
+----
+Output
+
+Output
+----
+----
+
+tables
+other  rows=1
+    a  int
+
+nothing expected yet
+select 2
+----
+
+tpch 1
+----
+Scan
+└─ more
+# The end is a comment in the plan, for no empty line is before it.
+
+# This one is not.
+"""
+
+
+def test_reading() -> None:
+    first, second, third, fourth = parse(FILE).cases
+    assert (first.name, first.query, first.expected) == ("plain", "select 1", "Values")
+    assert first.tables == "orders  rows=10 key(o_id)\n    o_id  bigint\n"
+    assert second.name == "with options"
+    assert second.option("expect") == ("a", "b")
+    assert second.option("expect-not") == ("c",)
+    assert second.rows == {"orders": 1e6}
+    assert second.query == "select o_id\n\nfrom orders"
+    assert second.expected == "Output\n\nOutput"
+    assert second.tables == first.tables
+    assert (third.expected, third.tables) == ("", "other  rows=1\n    a  int\n")
+    assert (fourth.name, fourth.query) == ("tpch 1", "")
+    assert fourth.expected.startswith("Scan\n└─ more\n# The end")
+    assert FILE.splitlines()[fourth.line - 1] == "tpch 1"
+
+
+def test_nothing_but_what_is_expected_changes() -> None:
+    file = parse(FILE)
+    assert render(file) == FILE
+    rewritten = render(file.expecting({"plain": "a\n\nb", "nothing expected yet": "c"}))
+    assert rewritten == FILE.replace("Values\n", "----\na\n\nb\n----\n----\n").replace(
+        "select 2\n----\n", "select 2\n----\nc\n"
+    )
+
+
+LINES = st.lists(st.sampled_from(["plan", "   └─ more", "", "  ", "# no comment", "tables"]), max_size=5)
+
+
+@given(st.lists(LINES, min_size=1, max_size=4))
+def test_what_is_written_is_read_again(plans: list[list[str]]) -> None:
+    texts = {f"case {i}": "\n".join(lines).strip("\n") for i, lines in enumerate(plans)}
+    file = parse("\n".join(f"{name}\nselect 1\n----\n" for name in texts)).expecting(texts)
+    assert [case.expected for case in parse(render(file)).cases] == list(texts.values())
+
+
+def test_a_difference_shows_the_whole_plan() -> None:
+    case = parse("a\n----\nSort\n└─ Scan\n").cases[0]
+    assert difference(case, "Sort\n└─ Scan") is None
+    assert difference(case, "Exchange\n└─ Scan") == "-Sort\n+Exchange\n └─ Scan"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\nselect 1\n", "line 1: the case 'a' has no ----"),
+        ("a\n----\n\na\n----\n", "line 4: a second case 'a'"),
+        ("expect=b\n----\n", "line 1: a case without a name"),
+        ("a exect=b\n----\n", "line 1: 'exect=b' is no option; there are expect, expect-not, as and rows.TABLE"),
+        ("a expect=b c\n----\n", "line 1: 'c' is no option"),
+        ("a\n----\n----\nplan\n", "line 3: an expected text that is opened with ---- twice and not closed"),
+    ],
+)
+def test_malformed_files(text: str, message: str) -> None:
+    with pytest.raises(Malformed) as problem:
+        parse(text)
+    assert str(problem.value).startswith(message)
