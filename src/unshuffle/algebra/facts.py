@@ -14,6 +14,7 @@ from unshuffle.algebra.expressions import AggregateCall, Expression, Literal, Re
 from unshuffle.algebra.logical import (
     Combine,
     Distinct,
+    Expand,
     Filter,
     FinalGroupBy,
     Foreign,
@@ -44,6 +45,7 @@ from unshuffle.properties import (
     NOTHING_KNOWN,
     Computed,
     Dependencies,
+    EqualColumns,
     Predicate,
     Side,
     distinct,
@@ -164,6 +166,24 @@ def _grouping_sets(plan: GroupingSets, inputs: Sequence[Facts]) -> Facts:
     return _never_null(NOTHING_KNOWN, plan.columns)
 
 
+def _expand(plan: Expand, inputs: Sequence[Facts]) -> Facts:
+    """The copies of a row differ in their number. A key that every set has is the column that went in."""
+    facts = inputs[0]
+    always = {out: source for out, source in plan.keys if all(source in one for one in plan.sets)}
+    chosen = [
+        Dependency(frozenset((source, plan.number)), frozenset((out,)))
+        for out, source in plan.keys
+        if out not in always
+    ]
+    return Dependencies.of(
+        (*facts.functional, *(Dependency(key, frozenset(plan.child.columns) - key) for key in facts.keys), *chosen),
+        (*facts.classes, *(EqualColumns(frozenset(pair)) for pair in always.items())),
+        (key | {plan.number} for key in facts.keys),
+        facts.never_null | {plan.number},
+        facts.lax,
+    )
+
+
 def _distinct(plan: Distinct, inputs: Sequence[Facts]) -> Facts:
     return distinct(inputs[0], plan.columns)
 
@@ -269,6 +289,7 @@ _RULES: dict[type, Callable[[Any, Sequence[Facts]], Facts]] = {
     PartialGroupBy: _partial_group_by,
     FinalGroupBy: _final_group_by,
     GroupingSets: _grouping_sets,
+    Expand: _expand,
     Distinct: _distinct,
     Window: _window,
     Sort: _same,

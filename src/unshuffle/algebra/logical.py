@@ -220,6 +220,20 @@ class GroupingSets(_OneInput):
 
 
 @dataclass(frozen=True, slots=True)
+class Expand(_OneInput):
+    """Each row once for each grouping set, with the set's number and the keys as the set has them: NULL if left out."""
+
+    child: Plan
+    keys: tuple[tuple[Column, Column], ...]  # (out, in)
+    sets: tuple[tuple[Column, ...], ...]  # of columns in; a set's place is its number
+    number: Column
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.child.columns, *(out for out, _ in self.keys), self.number)
+
+
+@dataclass(frozen=True, slots=True)
 class Distinct(_PassesColumns):
     child: Plan
 
@@ -394,6 +408,7 @@ Plan = (
     | PartialGroupBy
     | FinalGroupBy
     | GroupingSets
+    | Expand
     | Distinct
     | Window
     | Sort
@@ -427,6 +442,8 @@ def expressions_of(plan: Plan) -> tuple[Expression, ...]:
             return tuple(Ref(column) for column in (*keys, *columns))
         case GroupingSets(keys=pairs, aggregates=aggregates):
             return (*(Ref(column) for _, column in pairs), *(call for _, call in aggregates))
+        case Expand(keys=pairs):
+            return tuple(Ref(column) for _, column in pairs)
         case Window(calls=calls):
             return tuple(call for _, call in calls)
         case Sort(order=order) | PartialTop(order=order):

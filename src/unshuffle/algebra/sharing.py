@@ -24,6 +24,7 @@ from unshuffle.algebra.expressions import (
 from unshuffle.algebra.logical import (
     Combine,
     Distinct,
+    Expand,
     Filter,
     FinalGroupBy,
     Foreign,
@@ -113,7 +114,7 @@ def map_plans(plan: Plan, change: Change) -> Plan:
             return replace(plan, child=change(plan.child), calls=tuple((c, window(call)) for c, call in plan.calls))
         case Sort() | PartialTop():
             return replace(plan, child=change(plan.child), order=tuple(map(key, plan.order)))
-        case Distinct() | Limit() | Process() | Reduce():
+        case Distinct() | Expand() | Limit() | Process() | Reduce():
             return replace(plan, child=change(plan.child))
         case Shared():
             return Shared(plan.name, change(plan.child))

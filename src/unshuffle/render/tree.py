@@ -13,6 +13,7 @@ from unshuffle.algebra.expressions import Expression, Ref, SortKey
 from unshuffle.algebra.logical import (
     Combine,
     Distinct,
+    Expand,
     Filter,
     FinalGroupBy,
     Foreign,
@@ -174,6 +175,9 @@ class _Drawing:
             case GroupingSets(sets=sets, aggregates=aggregates):
                 shown = ", ".join(f"({self.names(one)})" for one in sets)
                 return "GroupingSets", [("", shown), ("aggregates", self.made(aggregates))], None
+            case Expand(sets=sets, number=number):
+                shown = ", ".join(f"({self.names(one)})" for one in sets)
+                return "Expand", [("", shown), ("number", self.name(number))], None
             case Distinct():
                 return "Distinct", [], None
             case Window(calls=calls):

@@ -18,6 +18,7 @@ from unshuffle.algebra.expressions import Expression, SortKey
 from unshuffle.algebra.logical import (
     Combine,
     Distinct,
+    Expand,
     Filter,
     FinalGroupBy,
     Foreign,
@@ -115,6 +116,8 @@ class Straight:
                 return self._group_by(plan)
             case GroupingSets():
                 return self._grouping_sets(plan)
+            case Expand():
+                return self._expand(plan)
             case Distinct(child):
                 return f"SELECT DISTINCT * FROM ({self.sql(child)})"
             case Window(child, calls):
@@ -177,10 +180,22 @@ class Straight:
         grouping = f"GROUP BY {keys} GROUPING SETS ({sets})" if keys else f"GROUP BY GROUPING SETS ({sets})"
         return f"SELECT {', '.join(made) or 'count(1) AS one_row'} FROM ({self.sql(plan.child)}) {grouping}"
 
+    def _expand(self, plan: Expand) -> str:
+        number = _name(plan.number)
+        numbers = ", ".join(map(str, range(len(plan.sets))))
+        copies = f"SELECT *, explode(array({numbers})) AS {number} FROM ({self.sql(plan.child)})"
+        keys = []
+        for out, column in plan.keys:
+            having = ", ".join(str(i) for i, one in enumerate(plan.sets) if column in one)
+            keys.append(f"CASE WHEN {number} IN ({having}) THEN {_name(column)} END AS {_name(out)}")
+        made = [*map(_name, plan.child.columns), *keys, number]
+        return f"SELECT {', '.join(made)} FROM ({copies})"
+
     def _join(self, plan: Join) -> str:
         word = "CROSS" if plan.kind is JoinKind.INNER and plan.condition is None else plan.kind.value.upper()
         on = "" if plan.condition is None else f" ON {self._expression(plan.condition)}"
-        return f"SELECT * FROM ({self.sql(plan.left)}) {word} JOIN ({self.sql(plan.right)}){on}"
+        kept = "*" if plan.kept is None else _names(plan.kept) or "1 AS one_row"
+        return f"SELECT {kept} FROM ({self.sql(plan.left)}) {word} JOIN ({self.sql(plan.right)}){on}"
 
     def _set_operation(self, plan: SetOperation) -> str:
         word = plan.kind.value.upper() + (" ALL" if plan.all else "")
