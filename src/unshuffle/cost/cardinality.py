@@ -1,0 +1,417 @@
+"""How many rows an operator yields, and what is known of their columns.
+
+`estimate` sees one operator, the estimates of its inputs and the facts of its result: it belongs to a group of the memo,
+which stands for all plans that yield the same rows. It is called for every group, so it shares whatever it can with the
+inputs' estimates. Estimates steer plans and decide nothing else: an operator that is not known here is taken to yield
+what it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from unshuffle.algebra import logical
+from unshuffle.algebra.expressions import AggregateCall, Expression, Literal, Ref, WindowCall, columns_of
+from unshuffle.algebra.predicates import conjuncts
+from unshuffle.catalog.schema import Column
+from unshuffle.catalog.statistics import (
+    NOTHING_KNOWN_OF_COLUMN,
+    ColumnStatistics,
+    Histogram,
+    default_width,
+)
+from unshuffle.cost import defaults
+from unshuffle.cost.derived import derived
+from unshuffle.cost.estimates import Estimate, Origin, Relation, distinct_after
+from unshuffle.cost.joins import join, restricted
+from unshuffle.cost.selectivity import restriction
+from unshuffle.properties.dependencies import Dependencies
+
+__all__ = ("Estimate", "distinct_after", "estimate")
+
+
+def estimate(node: logical.Plan, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    """The estimate of an operator's result; `facts` are those of the result."""
+    rule = _RULES.get(type(node))
+    if rule is not None:
+        return rule(node, inputs, facts)
+    if len(inputs) == 1:
+        return _same(node, inputs, facts)
+    return _unknown(node.columns, max((each.rows for each in inputs), default=defaults.UNKNOWN_TABLE_ROWS), facts)
+
+
+# --- leaves
+
+
+def _scan(node: logical.Scan, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    statistics = node.statistics
+    if statistics is not None:
+        columns = dict(statistics.columns)
+        rows, guessed = float(statistics.rows), any(column not in columns for column in node.columns)
+    else:
+        columns, guessed = {}, True
+        if node.files.rows is not None:
+            rows = float(node.files.rows)
+        elif node.files.bytes is not None:
+            rows = max(1.0, node.files.bytes / max(1.0, sum(default_width(c.type) for c in node.columns)))
+        else:
+            rows = defaults.UNKNOWN_TABLE_ROWS
+    for key in node.keys:
+        if len(key) == 1:
+            (column,) = key
+            columns[column] = _with_distinct(columns.get(column, NOTHING_KNOWN_OF_COLUMN), rows)
+    return _fresh(node.columns, rows, columns, guessed, facts)
+
+
+def _with_distinct(known: ColumnStatistics, distinct: float) -> ColumnStatistics:
+    if known.distinct == distinct:
+        return known
+    return ColumnStatistics(
+        distinct, known.null_fraction, known.low, known.high, known.width, known.common, known.histogram
+    )
+
+
+def _fresh(
+    names: Iterable[Column],
+    rows: float,
+    columns: Mapping[Column, ColumnStatistics],
+    guessed: bool,
+    facts: Dependencies,
+) -> Estimate:
+    """A relation whose statistics are counted on its own rows."""
+    relation = Relation(rows, facts)
+    return Estimate(rows, columns, guessed, facts, {column: (relation, column) for column in names}, {relation: rows})
+
+
+def _unknown(names: Iterable[Column], rows: float, facts: Dependencies) -> Estimate:
+    return _fresh(names, rows, {}, True, facts)
+
+
+def _table_scan(node: logical.TableScan, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    return _unknown(node.columns, defaults.UNKNOWN_TABLE_ROWS, facts)
+
+
+def _values(node: logical.Values, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    rows = float(len(node.rows))
+    columns: dict[Column, ColumnStatistics] = {}
+    for place, column in enumerate(node.columns):
+        written = [row[place] for row in node.rows]
+        if all(isinstance(value, Literal) for value in written):
+            columns[column] = _listed([value.value for value in written if isinstance(value, Literal)])
+    return _fresh(node.columns, rows, columns, False, facts)
+
+
+def _listed(values: Sequence[Any]) -> ColumnStatistics:
+    """The statistics of values that are all written down."""
+    solid = [value for value in values if value is not None]
+    counts: dict[Any, int] = {}
+    for value in solid:
+        counts[value] = counts.get(value, 0) + 1
+    try:
+        low, high = min(solid, default=None), max(solid, default=None)
+    except TypeError:
+        low = high = None
+    width = sum(map(len, solid)) / len(solid) if solid and all(isinstance(v, str | bytes) for v in solid) else None
+    common = sorted(((value, count / len(values)) for value, count in counts.items()), key=lambda pair: -pair[1])
+    nulls = 1.0 - len(solid) / len(values) if values else 0.0
+    return ColumnStatistics(float(len(counts)), nulls, low, high, width, tuple(common[:100]))
+
+
+# --- one input
+
+
+def _same(node: Any, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    given = inputs[0]
+    if facts is given.facts:
+        return given
+    return Estimate(given.rows, given.columns, given.guessed, facts, given.origins, given.remaining, given.own)
+
+
+def _filter(node: logical.Filter, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    return restricted(inputs[0], restriction(conjuncts(node.predicate), inputs[0]), facts)
+
+
+def _project(node: logical.Project, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    given = inputs[0]
+    if all(type(expression) is Ref and expression.column == column for column, expression in node.outputs):
+        return _same(node, inputs, facts)
+    columns: dict[Column, ColumnStatistics] = {}
+    origins: dict[Column, Origin] = {}
+    remaining = given.remaining
+    own: dict[Column, float] = {}
+    guessed = given.guessed
+    for column, expression in node.outputs:
+        source = expression.column if type(expression) is Ref else None
+        if source is not None:
+            known = given.columns.get(source)
+            if source in given.origins:
+                origins[column] = given.origins[source]
+            if source in given.own:
+                own[column] = given.own[source]
+        else:
+            known = derived(expression, given)
+            origins[column] = _origin_of(expression, column, given)
+            if origins[column][0] not in remaining:
+                remaining = {**remaining, origins[column][0]: given.rows}
+        if known is not None and known is not NOTHING_KNOWN_OF_COLUMN:
+            columns[column] = known
+        else:
+            guessed = True
+    return Estimate(given.rows, columns, guessed, facts, origins, remaining, own)
+
+
+def _origin_of(expression: Expression, column: Column, given: Estimate) -> Origin:
+    """What is computed from one relation's columns belongs to that relation, anything else to a new one."""
+    relations = {given.origin(part) for part in columns_of(expression)}
+    found = relations.pop() if len(relations) == 1 else None
+    return (found if found is not None else Relation(given.rows, given.facts), column)
+
+
+def _group_by(node: logical.GroupBy, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    given = inputs[0]
+    groups = given.distinct(node.keys) if node.keys else 1.0
+    columns = {key: _grouped(key, given, groups) for key in node.keys}
+    return _aggregated(node, given, groups, columns, node.aggregates, facts)
+
+
+def _aggregated(
+    node: Any,
+    given: Estimate,
+    groups: float,
+    columns: dict[Column, ColumnStatistics],
+    aggregates: Iterable[tuple[Column, AggregateCall]],
+    facts: Dependencies,
+) -> Estimate:
+    for column, call in aggregates:
+        known = _aggregate(call, given, groups)
+        if known is not None:
+            columns[column] = known
+    return _fresh(node.columns, groups, columns, given.guessed, facts)
+
+
+def _grouped(key: Column, given: Estimate, groups: float) -> ColumnStatistics:
+    """A grouping column: each of its values is as common as there are groups with it, which is taken as even."""
+    known = given.columns.get(key, NOTHING_KNOWN_OF_COLUMN)
+    present = min(groups, given.distinct((key,)))
+    histogram = known.histogram
+    if histogram is not None:
+        histogram = Histogram(histogram.bounds, histogram.distinct, histogram.distinct)
+    nulls = min(1.0, 1.0 / present) if known.null_fraction > 0.0 and present > 0.0 else 0.0
+    values = max(0.0, present - 1.0) if nulls else present
+    return ColumnStatistics(values, nulls, known.low, known.high, known.width, (), histogram)
+
+
+_COUNTS = frozenset(("count", "count_if", "approx_count_distinct", "regr_count"))
+_PICKS = frozenset(("min", "max", "first", "last", "any_value", "first_value", "last_value", "mode"))
+
+
+def _aggregate(call: AggregateCall, given: Estimate, groups: float) -> ColumnStatistics | None:
+    if call.function in _COUNTS:
+        each = given.rows / groups if groups > 0.0 else 0.0
+        # A count is at least 1 and, for groups that differ, seldom beyond twice the average.
+        return ColumnStatistics(min(groups, max(1.0, 2.0 * each)), 0.0, 0, max(1, round(2.0 * each)))
+    if call.function in _PICKS and call.arguments:
+        known = derived(call.arguments[0], given)
+        distinct = groups if known.distinct is None else min(groups, known.distinct)
+        return ColumnStatistics(distinct, known.null_fraction, known.low, known.high, known.width)
+    return ColumnStatistics(max(1.0, groups))
+
+
+def _grouping_sets(node: logical.GroupingSets, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    given = inputs[0]
+    sizes = [given.distinct(keys) if keys else 1.0 for keys in node.sets]
+    rows = sum(sizes)
+    columns: dict[Column, ColumnStatistics] = {}
+    for out, source in node.keys:
+        within = sum(size for size, keys in zip(sizes, node.sets, strict=True) if source in keys)
+        known = _grouped(source, given, within)
+        kept = (within / rows if rows > 0.0 else 1.0) * (1.0 - known.null_fraction)
+        columns[out] = ColumnStatistics(known.distinct, 1.0 - kept, known.low, known.high, known.width)
+    return _aggregated(node, given, rows, columns, node.aggregates, facts)
+
+
+def _distinct(node: logical.Distinct, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    given = inputs[0]
+    names = node.columns
+    rows = given.distinct(names)
+    if rows >= given.rows:
+        return _same(node, inputs, facts)
+    return _fresh(names, rows, {name: _grouped(name, given, rows) for name in names}, given.guessed, facts)
+
+
+_NUMBERINGS = frozenset(("row_number", "rank", "dense_rank"))
+
+
+def _window(node: logical.Window, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    given = inputs[0]
+    columns = dict(given.columns)
+    origins = dict(given.origins)
+    relation = Relation(given.rows, facts)
+    for column, call in node.calls:
+        origins[column] = (relation, column)
+        columns[column] = _windowed(call, given)
+    return Estimate(
+        given.rows, columns, given.guessed, facts, origins, {**given.remaining, relation: given.rows}, given.own
+    )
+
+
+def _windowed(call: WindowCall, given: Estimate) -> ColumnStatistics:
+    by = [part.column for part in call.partition if isinstance(part, Ref)]
+    groups = max(1.0, given.distinct(by)) if by else 1.0
+    each = max(1.0, given.rows / groups)
+    if call.call.function in _NUMBERINGS:
+        return ColumnStatistics(each, 0.0, 1, max(1, round(each)))
+    if call.call.function == "ntile":
+        return ColumnStatistics(min(each, 10.0))
+    whole = isinstance(call.call, AggregateCall) and not call.order
+    return ColumnStatistics(groups if whole else max(1.0, given.rows))
+
+
+def _limit(node: logical.Limit, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    given = inputs[0]
+    rows = max(0.0, given.rows - node.offset)
+    if node.count is not None:
+        rows = min(rows, float(node.count))
+    kept = rows / given.rows if given.rows > 0.0 else 1.0
+    remaining = {relation: count * kept for relation, count in given.remaining.items()}
+    return Estimate(rows, given.columns, given.guessed, facts, given.origins, remaining, given.own)
+
+
+# --- several inputs
+
+
+def _set_operation(node: logical.SetOperation, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    guessed = any(each.guessed for each in inputs)
+    sources = [plan.columns for plan in node.inputs]
+    if node.kind is logical.SetKind.UNION:
+        rows = sum(each.rows for each in inputs)
+        columns = {}
+        for place, column in enumerate(node.columns):
+            known = _united([(each, names[place]) for each, names in zip(inputs, sources, strict=True)], rows)
+            if known is not None:
+                columns[column] = known
+        whole = _fresh(node.columns, rows, columns, guessed, facts)
+        if node.all:
+            return whole
+        rows = whole.distinct(node.columns)
+        return _fresh(node.columns, rows, columns, guessed, facts)
+    left, right = inputs
+    ours, theirs = left.distinct(sources[0]), right.distinct(sources[1])
+    both = min(ours, theirs) * defaults.INTERSECTION
+    if node.kind is logical.SetKind.INTERSECT:
+        rows = min(left.rows, right.rows) * defaults.INTERSECTION if node.all else both
+    else:
+        rows = max(left.rows - right.rows, left.rows * defaults.INTERSECTION) if node.all else max(0.0, ours - both)
+    pairs = zip(node.columns, sources[0], strict=True)
+    columns = {column: _grouped(source, left, rows) for column, source in pairs if source in left.columns}
+    return _fresh(node.columns, rows, columns, True, facts)
+
+
+def _united(sources: Sequence[tuple[Estimate, Column]], rows: float) -> ColumnStatistics | None:
+    """One column of a union. Columns that nearly identify a row add up their values; columns of few values share them."""
+    distinct, most, nulls, wide, kept = 0.0, 0.0, 0.0, 0.0, 0.0
+    lows, highs = [], []
+    for each, column in sources:
+        known = each.columns.get(column)
+        if known is None or known.distinct is None:
+            return None
+        present = min(known.distinct, each.distinct((column,)))
+        share = present / each.rows if each.rows > 0.0 else 1.0
+        most = max(most, present)
+        distinct += present * share
+        nulls += known.null_fraction * each.rows
+        wide += (known.width or 0.0) * each.rows
+        kept += each.rows if known.width is not None else 0.0
+        lows.append(known.low)
+        highs.append(known.high)
+    try:
+        low = min(lows) if None not in lows else None
+        high = max(highs) if None not in highs else None
+    except TypeError:
+        low = high = None
+    width = wide / kept if kept > 0.0 else None
+    return ColumnStatistics(min(rows, max(most, distinct)), nulls / rows if rows > 0.0 else 0.0, low, high, width)
+
+
+# --- user-defined operators: see `defaults` for what is assumed of them
+
+
+def _process(node: logical.Process, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    return _repeating(node.columns, inputs[0].rows, node.readonly, inputs, facts)
+
+
+def _reduce(node: logical.Reduce, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    return _repeating(node.columns, inputs[0].distinct(node.keys), node.readonly, inputs, facts)
+
+
+def _combine(node: logical.Combine, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    left, right = inputs
+    rows = max(left.distinct(node.left_keys), right.distinct(node.right_keys))
+    return _repeating(node.columns, rows, node.readonly, inputs, facts)
+
+
+def _repeating(
+    names: Sequence[Column],
+    rows: float,
+    readonly: Sequence[tuple[Column, Column]],
+    inputs: Sequence[Estimate],
+    facts: Dependencies,
+) -> Estimate:
+    columns: dict[Column, ColumnStatistics] = {}
+    for out, source in readonly:
+        for each in inputs:
+            if source in each.origins and source in each.columns:
+                columns[out] = _with_distinct(each.columns[source], min(rows, each.distinct((source,))))
+    return _fresh(names, rows, columns, True, facts)
+
+
+# --- what only Spark understands, and sharing
+
+
+def _foreign(node: logical.Foreign, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    return _unknown(node.columns, max((each.rows for each in inputs), default=defaults.UNKNOWN_TABLE_ROWS), facts)
+
+
+def _reference(node: logical.Reference, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    """The same rows once more: two uses of a rowset are drawn from independently, so each has relations of its own."""
+    given = inputs[0]
+    if node.columns == node.rowset.columns:
+        return _same(node, inputs, facts)
+    own_relations = {relation: Relation(relation.population, relation.facts) for relation in given.remaining}
+    columns: dict[Column, ColumnStatistics] = {}
+    origins: dict[Column, Origin] = {}
+    own: dict[Column, float] = {}
+    for column, source in zip(node.columns, node.rowset.columns, strict=True):
+        if source in given.columns:
+            columns[column] = given.columns[source]
+        if source in given.origins:
+            relation, name = given.origins[source]
+            origins[column] = (own_relations.get(relation, relation), name)
+        if source in given.own:
+            own[column] = given.own[source]
+    remaining = {own_relations[relation]: count for relation, count in given.remaining.items()}
+    return Estimate(given.rows, columns, given.guessed, facts, origins, remaining, own)
+
+
+_RULES: dict[type, Callable[[Any, Sequence[Estimate], Dependencies], Estimate]] = {
+    logical.Scan: _scan,
+    logical.TableScan: _table_scan,
+    logical.Values: _values,
+    logical.Project: _project,
+    logical.Filter: _filter,
+    logical.GroupBy: _group_by,
+    logical.GroupingSets: _grouping_sets,
+    logical.Distinct: _distinct,
+    logical.Window: _window,
+    logical.Sort: _same,
+    logical.Limit: _limit,
+    logical.Join: join,
+    logical.SetOperation: _set_operation,
+    logical.Process: _process,
+    logical.Reduce: _reduce,
+    logical.Combine: _combine,
+    logical.Foreign: _foreign,
+    logical.Shared: _same,
+    logical.Reference: _reference,
+}

@@ -1,0 +1,143 @@
+"""What is known of the values that an expression computes, from what is known of the columns it reads.
+
+A function cannot make more values than it is given. For the few that keep the order of their argument (a cast between
+numbers, a year of a date, a constant added) the ends move along.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from unshuffle.algebra.expressions import Call, Case, Cast, Expression, Literal, Ref, Template, columns_of
+from unshuffle.catalog.statistics import NOTHING_KNOWN_OF_COLUMN, ColumnStatistics
+from unshuffle.cost.constants import UNKNOWN, count_between, value_of
+from unshuffle.cost.estimates import Estimate, product_of_values
+
+_BOOLEAN = pa.bool_()
+_NUMBERS = (int, float, Decimal)
+
+
+def derived(expression: Expression, relation: Estimate) -> ColumnStatistics:
+    """The statistics of an expression over a relation's columns."""
+    match expression:
+        case Ref(column=column):
+            return relation.columns.get(column, NOTHING_KNOWN_OF_COLUMN)
+        case Literal(value=value):
+            return _constant(value)
+        case Cast(operand=operand, type=type):
+            return _cast(derived(operand, relation), operand.type, type)
+        case Case(branches=branches, otherwise=otherwise):
+            return _choice([value for _, value in branches], otherwise, relation)
+        case Call(function="if", arguments=(_, then, otherwise)):
+            return _choice([then], otherwise, relation)
+        case Call(function="+" | "-" as sign, arguments=(left, right)):
+            return _shifted(expression, sign, left, right, relation)
+        case Call(function="coalesce", arguments=(first, *rest)):
+            known = derived(first, relation)
+            return _bounded(expression, relation, nulls=0.0 if rest else known.null_fraction)
+        case Call(function=name, arguments=(operand,)) if name in _PARTS:
+            return _part(derived(operand, relation), _PARTS[name])
+        case Template(pieces=(opening, _), operands=(operand,)) if opening.lower().startswith("extract("):
+            unit = opening[len("extract(") :].split()[0].lower()
+            if unit in _PARTS:
+                return _part(derived(operand, relation), _PARTS[unit])
+        case _:
+            pass
+    value = value_of(expression)
+    return _constant(value) if value is not UNKNOWN else _bounded(expression, relation)
+
+
+def _constant(value: Any) -> ColumnStatistics:
+    if value is None:
+        return ColumnStatistics(0.0, 1.0)
+    width = float(len(value)) if isinstance(value, str | bytes) else None
+    return ColumnStatistics(1.0, 0.0, value, value, width, ((value, 1.0),))
+
+
+def _bounded(expression: Expression, relation: Estimate, nulls: float | None = None) -> ColumnStatistics:
+    columns = sorted(columns_of(expression), key=lambda column: column.id)
+    if not columns:
+        return NOTHING_KNOWN_OF_COLUMN
+    if expression.type == _BOOLEAN:
+        return ColumnStatistics(2.0)
+    counts, solid = [], 1.0
+    for column in columns:
+        known = relation.columns.get(column)
+        if known is None or known.distinct is None:
+            return NOTHING_KNOWN_OF_COLUMN
+        counts.append(max(1.0, known.distinct))
+        solid *= 1.0 - known.null_fraction
+    return ColumnStatistics(
+        min(product_of_values(counts), max(1.0, relation.rows)), 1.0 - solid if nulls is None else nulls
+    )
+
+
+def _choice(values: list[Expression], otherwise: Expression | None, relation: Estimate) -> ColumnStatistics:
+    """One of several values: at most as many as all of them have."""
+    distinct = 0.0
+    for value in (*values, *((otherwise,) if otherwise is not None else ())):
+        known = derived(value, relation)
+        if known.distinct is None:
+            return NOTHING_KNOWN_OF_COLUMN
+        distinct += known.distinct
+    return ColumnStatistics(max(1.0, distinct))
+
+
+def _cast(known: ColumnStatistics, source: pa.DataType | None, target: pa.DataType) -> ColumnStatistics:
+    if source is None:
+        return ColumnStatistics(known.distinct, known.null_fraction)
+    t = pa.types
+    numbers = all(t.is_integer(one) or t.is_floating(one) or t.is_decimal(one) for one in (source, target))
+    if source == target or (numbers and not (t.is_integer(target) and not t.is_integer(source))):
+        return ColumnStatistics(
+            known.distinct, known.null_fraction, known.low, known.high, None, known.common, known.histogram
+        )
+    if t.is_timestamp(source) and t.is_date(target):
+        return _part(known, lambda instant: instant.date())
+    return ColumnStatistics(known.distinct, known.null_fraction)
+
+
+def _part(known: ColumnStatistics, part: Callable[[Any], Any]) -> ColumnStatistics:
+    """A part of a date or time that keeps the order."""
+    if not isinstance(known.low, datetime.date) or not isinstance(known.high, datetime.date):
+        return ColumnStatistics(known.distinct, known.null_fraction)
+    try:
+        low, high = part(known.low), part(known.high)
+    except (TypeError, AttributeError):
+        return ColumnStatistics(known.distinct, known.null_fraction)
+    count = count_between(low, high)
+    counts = [count for count in (count, known.distinct) if count is not None]
+    return ColumnStatistics(min(counts) if counts else None, known.null_fraction, low, high)
+
+
+def _year(day: Any) -> Any:
+    return day.year
+
+
+def _day(instant: Any) -> Any:
+    return instant.date() if isinstance(instant, datetime.datetime) else instant
+
+
+_PARTS: dict[str, Callable[[Any], Any]] = {"year": _year, "years": _year, "to_date": _day, "date": _day}
+
+
+def _shifted(
+    expression: Expression, sign: str, left: Expression, right: Expression, relation: Estimate
+) -> ColumnStatistics:
+    """A number moved by a constant."""
+    by = value_of(right)
+    known = derived(left, relation)
+    moves = isinstance(by, _NUMBERS) and isinstance(known.low, _NUMBERS) and isinstance(known.high, _NUMBERS)
+    if not moves:
+        return _bounded(expression, relation)
+    whole = isinstance(by, int) and isinstance(known.low, int)
+    shift = by if whole else float(by)
+    low, high = (value if whole else float(value) for value in (known.low, known.high))
+    if sign == "-":
+        shift = -shift
+    return ColumnStatistics(known.distinct, known.null_fraction, low + shift, high + shift)

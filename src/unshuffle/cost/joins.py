@@ -1,0 +1,340 @@
+"""The rows of a join.
+
+An equality between a column of each side takes one pair of rows in max(values left, values right): each value of the side
+with fewer is taken to be found on the other. The values are those the columns were made with, not those left after
+filters on other columns, and an equated column goes on with the fewer of the two. So for any set of relations that are
+joined by equalities, rows are the product of all relations' rows, divided for each class of equal columns by all its
+value counts but the least: a number in which the order of joining does not appear.
+
+    rows 10, 100, 1000 and keys of 10, 100, 1000 values, joined on the key:
+    (a x b) x c:  10 x 100 / 100 = 10,       10 x 1000 / 1000 = 10
+    a x (b x c):  100 x 1000 / 1000 = 100,   10 x 100 / 100 = 10
+
+Several equalities between the same two relations are one: a key of two columns has as many values as combinations occur,
+which is at most the relation's rows. Equalities with different relations are independent. Values that many rows of both
+sides hold meet each other in full, which is what makes skewed joins large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from unshuffle.algebra.expressions import Call, Cast, Expression, Ref
+from unshuffle.algebra.logical import Join
+from unshuffle.algebra.predicates import conjuncts
+from unshuffle.catalog.joins import JoinKind
+from unshuffle.catalog.schema import Column
+from unshuffle.catalog.statistics import NOTHING_KNOWN_OF_COLUMN, ColumnStatistics
+from unshuffle.cost import defaults
+from unshuffle.cost.constants import UNKNOWN, like
+from unshuffle.cost.distributions import Interval, range_fraction
+from unshuffle.cost.estimates import Estimate, Relation, values_left
+from unshuffle.cost.selectivity import Restriction, restriction
+from unshuffle.properties.dependencies import Dependencies
+
+Pair = tuple[Column, Column]
+_COMMON_KEPT = 16
+
+
+def join(node: Join, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    left, right = inputs
+    pairs, rest = _taken_apart(node.condition, left, right)
+    matched = _Matched(left, right)
+    for group in _by_relations(pairs, left, right):
+        matched.add(group)
+    rows = left.rows * right.rows * matched.fraction
+    if left.facts.keys and pairs and left.facts.unique([one for one, _ in pairs]):
+        rows = min(rows, right.rows)
+    if right.facts.keys and pairs and right.facts.unique([other for _, other in pairs]):
+        rows = min(rows, left.rows)
+    inner = _inner(left, right, rows, matched, facts)
+    if rest:
+        found = restriction(rest, inner)
+        inner = _restricted(inner, found)
+        matched.guessed |= found.guessed
+    return _of_kind(node.kind, left, right, inner, matched, facts)
+
+
+def _taken_apart(condition: Expression | None, left: Estimate, right: Estimate) -> tuple[list[Pair], list[Expression]]:
+    """Equalities between a column of each side, and the rest of a condition."""
+    pairs: list[Pair] = []
+    rest: list[Expression] = []
+    for part in conjuncts(condition):
+        if type(part) is Call and part.function in ("=", "<=>"):
+            one, other = (_column(argument) for argument in part.arguments)
+            if one is not None and other is not None:
+                if one in left.origins and other in right.origins:
+                    pairs.append((one, other))
+                    continue
+                if other in left.origins and one in right.origins:
+                    pairs.append((other, one))
+                    continue
+        rest.append(part)
+    return _independent(pairs, left, right), rest
+
+
+def _column(expression: Expression) -> Column | None:
+    while type(expression) is Cast:
+        expression = expression.operand
+    return expression.column if type(expression) is Ref else None
+
+
+def _independent(pairs: list[Pair], left: Estimate, right: Estimate) -> list[Pair]:
+    """Without equalities that follow from others because a side holds its columns equal already."""
+    if len(pairs) < 2:
+        return pairs
+    found: list[Pair] = []
+    for one, other in pairs:
+        if not any(_equal(left, one, a) and _equal(right, other, b) for a, b in found):
+            found.append((one, other))
+    return found
+
+
+def _equal(side: Estimate, one: Column, other: Column) -> bool:
+    return one == other or side.facts.equal(one, other)
+
+
+def _by_relations(pairs: Sequence[Pair], left: Estimate, right: Estimate) -> list[list[Pair]]:
+    if len(pairs) < 2:
+        return [list(pairs)] if pairs else []
+    groups: dict[tuple[Relation | None, Relation | None], list[Pair]] = {}
+    for one, other in pairs:
+        groups.setdefault((left.origin(one), right.origin(other)), []).append((one, other))
+    return list(groups.values())
+
+
+class _Matched:
+    """What the equalities of a join do, gathered one after the other."""
+
+    __slots__ = ("columns", "fraction", "guessed", "left", "left_found", "right", "right_found")
+
+    def __init__(self, left: Estimate, right: Estimate) -> None:
+        self.left, self.right = left, right
+        self.fraction = 1.0  # of all pairs of rows
+        self.left_found = 1.0  # of the left side's rows, those that find a row
+        self.right_found = 1.0
+        self.columns: dict[Column, ColumnStatistics] = {}
+        self.guessed = False
+
+    def add(self, pairs: list[Pair]) -> None:
+        if len(pairs) == 1:
+            self._single(*pairs[0])
+            return
+        left, right = self.left, self.right
+        ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
+        values, also = left.values_together(ours), right.values_together(theirs)
+        solid = _solid(left, ours) * _solid(right, theirs)
+        most = max(values, also)
+        self.fraction *= solid / most
+        self.left_found *= _solid(left, ours) * min(1.0, right.distinct(theirs) / most)
+        self.right_found *= _solid(right, theirs) * min(1.0, left.distinct(ours) / most)
+        for one, other in pairs:
+            known, also_known = left.columns.get(one), right.columns.get(other)
+            if known is None or also_known is None or known.distinct is None or also_known.distinct is None:
+                self.guessed = True
+            else:
+                fewer = _without_shares(known if known.distinct <= also_known.distinct else also_known)
+                self.columns[one] = self.columns[other] = fewer
+
+    def _single(self, one: Column, other: Column) -> None:
+        left, right = self.left, self.right
+        known = left.columns.get(one, NOTHING_KNOWN_OF_COLUMN)
+        also = right.columns.get(other, NOTHING_KNOWN_OF_COLUMN)
+        self.guessed |= known.distinct is None or also.distinct is None
+        solid, also_solid = 1.0 - known.null_fraction, 1.0 - also.null_fraction
+        values, also_values = left.values(one), right.values(other)
+        # Only the values that both sides may hold can meet.
+        overlap = _overlap(known, also)
+        share = also_share = 1.0
+        if overlap is not None:
+            share, also_share = (_share_in(known, overlap), _share_in(also, overlap))
+            values, also_values = max(1.0, values * share), max(1.0, also_values * also_share)
+        most = max(values, also_values)
+        common: tuple[tuple[Any, float], ...] = ()
+        fraction = share * also_share * solid * also_solid / most
+        if known.common or also.common:
+            fraction, common = _meeting(known, also, most, share * solid, also_share * also_solid)
+        self.fraction *= fraction
+        present = self._present(right, other, also_values)
+        also_present = self._present(left, one, values)
+        self.left_found *= solid * share * min(1.0, present / most)
+        self.right_found *= also_solid * also_share * min(1.0, also_present / most)
+        low, high = overlap if overlap is not None else (known.low, known.high)
+        fewer = known if values <= also_values else also
+        self.columns[one] = self.columns[other] = ColumnStatistics(
+            min(values, also_values), 0.0, low, high, fewer.width, common, fewer.histogram
+        )
+
+    @staticmethod
+    def _present(side: Estimate, column: Column, values: float) -> float:
+        """Of the values that can meet, those that are still in the side's rows."""
+        relation = side.origin(column)
+        if relation is None:
+            return min(values, side.rows)
+        population = relation.population * side.own.get(column, 1.0)
+        return values_left(values, population, side.remaining.get(relation, population))
+
+
+def _solid(side: Estimate, columns: Sequence[Column]) -> float:
+    found = 1.0
+    for column in columns:
+        known = side.columns.get(column)
+        if known is not None:
+            found *= 1.0 - known.null_fraction
+    return found
+
+
+def _without_shares(known: ColumnStatistics) -> ColumnStatistics:
+    return ColumnStatistics(known.distinct, 0.0, known.low, known.high, known.width, (), known.histogram)
+
+
+def _overlap(known: ColumnStatistics, also: ColumnStatistics) -> tuple[Any, Any] | None:
+    """The range in which both sides have values, where it is less than all that both have."""
+    if known.low is None or also.low is None or (known.low == also.low and known.high == also.high):
+        return None
+    low, high = like(also.low, known.low), like(also.high, known.low)
+    if low is UNKNOWN or high is UNKNOWN:
+        return None
+    try:
+        return max(known.low, low), min(known.high, high)
+    except TypeError:
+        return None
+
+
+def _share_in(known: ColumnStatistics, overlap: tuple[Any, Any]) -> float:
+    """Of the rows that are not NULL, the fraction with a value in a range."""
+    low, high = (like(value, known.low) for value in overlap)
+    if low <= known.low and high >= known.high:
+        return 1.0
+    if low > high:
+        return 1e-9
+    found = range_fraction(known, Interval(low, True, high, True))
+    return 1.0 if found is None else max(1e-9, found / max(1e-12, 1.0 - known.null_fraction))
+
+
+def _meeting(
+    known: ColumnStatistics, also: ColumnStatistics, most: float, solid: float, also_solid: float
+) -> tuple[float, tuple[tuple[Any, float], ...]]:
+    """The fraction of pairs that meet, where some values are known to be common; and how common they are after it."""
+    ours, theirs = dict(known.common), dict(also.common)
+    values = dict.fromkeys((*ours, *theirs))
+    even = _even(known, solid, ours)
+    also_even = _even(also, also_solid, theirs)
+    met = []
+    rest, also_rest = solid, also_solid
+    for value in values:
+        one, other = ours.get(value, even), theirs.get(value, also_even)
+        rest, also_rest = rest - one, also_rest - other
+        if one > 0.0 and other > 0.0:
+            met.append((value, one * other))
+    listed = sum(share for _, share in met)
+    uncommon = max(1.0, most - len(values))
+    fraction = listed + max(0.0, rest) * max(0.0, also_rest) / uncommon
+    if fraction <= 0.0:
+        return 0.0, ()
+    met.sort(key=lambda pair: -pair[1])
+    return fraction, tuple((value, min(1.0, share / fraction)) for value, share in met[:_COMMON_KEPT])
+
+
+def _even(known: ColumnStatistics, solid: float, listed: Mapping[Any, float]) -> float:
+    """The share of a value that is not among the common ones."""
+    if known.all_values_known:
+        return 0.0
+    rest = max(0.0, solid - sum(listed.values()))
+    return rest / max(1.0, (known.distinct or 1.0 / max(1e-12, rest)) - len(listed))
+
+
+# --- the result
+
+
+def _inner(left: Estimate, right: Estimate, rows: float, matched: _Matched, facts: Dependencies) -> Estimate:
+    kept = min(matched.left_found, rows / left.rows) if left.rows > 0.0 else 1.0
+    also_kept = min(matched.right_found, rows / right.rows) if right.rows > 0.0 else 1.0
+    return Estimate(
+        rows,
+        {**left.columns, **right.columns, **matched.columns},
+        left.guessed or right.guessed or matched.guessed,
+        facts,
+        {**left.origins, **right.origins},
+        {
+            **{relation: count * kept for relation, count in left.remaining.items()},
+            **{relation: count * also_kept for relation, count in right.remaining.items()},
+        },
+        {**left.own, **right.own} if left.own or right.own else left.own,
+    )
+
+
+def _restricted(relation: Estimate, found: Restriction) -> Estimate:
+    return restricted(relation, found, relation.facts)
+
+
+def restricted(relation: Estimate, found: Restriction, facts: Dependencies) -> Estimate:
+    """What a condition leaves of a relation."""
+    fraction = found.fraction
+    own = relation.own
+    if found.own:
+        own = {**own, **{column: own.get(column, 1.0) * share for column, share in found.own.items()}}
+    return Estimate(
+        relation.rows * fraction,
+        {**relation.columns, **found.columns} if found.columns else relation.columns,
+        relation.guessed or found.guessed,
+        facts,
+        relation.origins,
+        {one: count * fraction for one, count in relation.remaining.items()},
+        own,
+    )
+
+
+def _of_kind(
+    kind: JoinKind, left: Estimate, right: Estimate, inner: Estimate, matched: _Matched, facts: Dependencies
+) -> Estimate:
+    if kind is JoinKind.INNER:
+        return inner
+    found = min(matched.left_found, inner.rows / left.rows) if left.rows > 0.0 else 0.0
+    also_found = min(matched.right_found, inner.rows / right.rows) if right.rows > 0.0 else 0.0
+    match kind:
+        case JoinKind.SEMI:
+            return _kept(left, min(1.0, found), inner, facts)
+        case JoinKind.ANTI:
+            return _kept(left, max(defaults.LEAST_UNMATCHED, 1.0 - found), inner, facts)
+        case JoinKind.LEFT:
+            rows = max(left.rows, inner.rows + left.rows * max(0.0, 1.0 - found))
+            return _extended(rows, inner, (left,), facts)
+        case JoinKind.RIGHT:
+            rows = max(right.rows, inner.rows + right.rows * max(0.0, 1.0 - also_found))
+            return _extended(rows, inner, (right,), facts)
+        case _:
+            rows = inner.rows + left.rows * max(0.0, 1.0 - found) + right.rows * max(0.0, 1.0 - also_found)
+            return _extended(max(rows, left.rows, right.rows), inner, (left, right), facts)
+
+
+def _kept(left: Estimate, fraction: float, inner: Estimate, facts: Dependencies) -> Estimate:
+    remaining = {relation: count * fraction for relation, count in left.remaining.items()}
+    return Estimate(left.rows * fraction, left.columns, inner.guessed, facts, left.origins, remaining, left.own)
+
+
+def _extended(rows: float, inner: Estimate, whole: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    """The sides in `whole` keep all their rows and values; the other's columns are NULL where nothing matched."""
+    columns = dict(inner.columns)
+    remaining = dict(inner.remaining)
+    for side in whole:
+        columns.update(side.columns)
+        remaining.update(side.remaining)
+    kept = inner.rows / rows if rows > 0.0 else 1.0
+    if kept < 1.0:
+        whole_columns = set[Column]().union(*(side.origins for side in whole)) if len(whole) == 1 else set()
+        for column in inner.columns:
+            if column not in whole_columns:
+                known = columns[column]
+                common = tuple((value, share * kept) for value, share in known.common)
+                columns[column] = ColumnStatistics(
+                    known.distinct,
+                    1.0 - (1.0 - known.null_fraction) * kept,
+                    known.low,
+                    known.high,
+                    known.width,
+                    common,
+                    known.histogram,
+                )
+    return Estimate(rows, columns, inner.guessed, facts, inner.origins, remaining, inner.own)
