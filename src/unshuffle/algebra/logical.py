@@ -7,7 +7,7 @@ explicit (a spool, in the papers' words).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -124,6 +124,20 @@ class Scan(_Leaf):
     dependencies: tuple[Dependency, ...] = ()
     span: Span | None = field(default=None, compare=False)
     statistics: TableStatistics | None = field(default=None, compare=False)
+
+    def renamed(self, columns: Mapping[Column, Column]) -> Scan:
+        """The same files under other column numbers, with all that is known of them."""
+
+        def named(some: frozenset[Column]) -> frozenset[Column]:
+            return frozenset(columns[column] for column in some)
+
+        return replace(
+            self,
+            columns=tuple(columns[column] for column in self.columns),
+            keys=tuple(named(key) for key in self.keys),
+            dependencies=tuple(Dependency(named(d.determinant), named(d.dependent)) for d in self.dependencies),
+            statistics=self.statistics.renamed(columns) if self.statistics is not None else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

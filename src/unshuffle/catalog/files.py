@@ -14,16 +14,20 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet
 
+from unshuffle.catalog.footers import footer_statistics, partition_statistics
 from unshuffle.catalog.schema import DataType
+from unshuffle.catalog.statistics import ColumnStatistics
 
 # Past this many files, row counts come from an even sample of their footers.
 _EXACT_FOOTERS = 256
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _URI = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
@@ -36,6 +40,7 @@ class DataFile:
     path: str
     size: int
     partition: tuple[tuple[str, str], ...]  # from folders named column=value below the path asked for
+    modified: int | None = None  # nanoseconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class ParquetContents:
     partition_columns: tuple[str, ...]
     rows: int
     bytes: int
+    statistics: tuple[tuple[str, ColumnStatistics], ...]  # of columns, by name
 
 
 def is_uri(path: str) -> bool:
@@ -129,7 +135,7 @@ def data_files(paths: Iterable[str], base: str | None = None) -> list[DataFile]:
             if one.type == pa.fs.FileType.File and not hidden:
                 folders = one.path[len(root) :].lstrip("/").split("/")[:-1]
                 pairs = tuple(_pair(folder) for folder in folders if "=" in folder)
-                found.append(DataFile(prefix + one.path, one.size, pairs))
+                found.append(DataFile(prefix + one.path, one.size, pairs, one.mtime_ns))
     return found
 
 
@@ -139,18 +145,24 @@ def _pair(folder: str) -> tuple[str, str]:
 
 
 def parquet_contents(files: Sequence[DataFile]) -> ParquetContents:
-    """Columns, row count and size of Parquet files, from their footers."""
-    schema = _footer(files[0].path)
+    """Columns, row count, size and statistics of Parquet files, from their footers."""
     step = max(1, len(files) // _EXACT_FOOTERS) if len(files) > _EXACT_FOOTERS else 1
     sample = files[::step]
     with ThreadPoolExecutor(min(8, len(sample))) as pool:
-        counted = sum(pool.map(lambda f: _footer(f.path).num_rows, sample))
+        footers = list(pool.map(lambda f: _footer(f.path), sample))
+    counted = sum(footer.num_rows for footer in footers)
     total, sampled = sum(f.size for f in files), sum(f.size for f in sample)
     rows = counted if step == 1 else round(counted * total / max(1, sampled))
     names = [name for name, _ in files[0].partition]
-    partition = [(name, _partition_type([dict(f.partition).get(name, "") for f in files])) for name in names]
-    stored = [(n, t) for n, t in _columns(schema) if n.lower() not in {name.lower() for name in names}]
-    return ParquetContents((*stored, *partition), tuple(names), rows, total)
+    partition = [(name, partition_type([dict(f.partition).get(name, "") for f in files])) for name in names]
+    stored = [(n, t) for n, t in _columns(footers[0]) if n.lower() not in {name.lower() for name in names}]
+    folders = []
+    for name, type in partition:
+        values = [partition_value(dict(f.partition).get(name, ""), type) for f in sample]
+        counts = ((value, float(footer.num_rows)) for value, footer in zip(values, footers, strict=True))
+        folders.append((name, partition_statistics(counts, type)))
+    statistics = (*footer_statistics(footers, stored, rows), *folders)
+    return ParquetContents((*stored, *partition), tuple(names), rows, total, statistics)
 
 
 def _footer(path: str) -> pa.parquet.FileMetaData:
@@ -206,9 +218,9 @@ def as_spark_reads(type: pa.DataType) -> DataType:
     return type if known or type in (pa.float32(), pa.float64()) or t.is_decimal128(type) else None
 
 
-def _partition_type(values: Sequence[str]) -> pa.DataType:
+def partition_type(values: Sequence[str]) -> pa.DataType:
     """Spark's guess at the type of a folder name's values: int, bigint, double, date or string."""
-    real = [v for v in values if v != "__HIVE_DEFAULT_PARTITION__"]
+    real = [v for v in values if v != _NO_VALUE]
     if not real:
         return pa.string()
     if all(re.fullmatch(r"[+-]?\d+", v) for v in real):
@@ -217,6 +229,17 @@ def _partition_type(values: Sequence[str]) -> pa.DataType:
     if all(re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", v) for v in real):
         return pa.float64()
     return pa.date32() if all(_is_day(v) for v in real) else pa.string()
+
+
+def partition_value(text: str, type: pa.DataType) -> Any:
+    """The value that a folder's name gives a partition column of a type."""
+    if text == _NO_VALUE:
+        return None
+    if pa.types.is_integer(type):
+        return int(text)
+    if pa.types.is_floating(type):
+        return float(text)
+    return datetime.date.fromisoformat(text) if pa.types.is_date(type) else text
 
 
 def _is_day(text: str) -> bool:

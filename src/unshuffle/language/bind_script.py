@@ -35,6 +35,7 @@ from unshuffle.algebra.logical import (
 from unshuffle.algebra.sharing import inline_single_uses
 from unshuffle.catalog import files
 from unshuffle.catalog.schema import Column, ColumnNumbers, Dependency, Key
+from unshuffle.catalog.statistics import TableStatistics
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.catalog.types import from_spark_name, spark_name
 from unshuffle.errors import FileProblem, NameProblem, Source, Span, SyntaxProblem, TypeProblem, did_you_mean
@@ -194,8 +195,7 @@ class ScriptBinder:
         if name.lower() not in self.scans:
             self.scans[name.lower()] = self._parquet(name, (str(path),), None, span)
         # Each use is a scan of its own: there is nothing to share in reading a table twice.
-        scan = self.scans[name.lower()]
-        return replace(scan, columns=tuple(self.numbers.like(column) for column in scan.columns))
+        return self.scans[name.lower()].renamed({c: self.numbers.like(c) for c in self.scans[name.lower()].columns})
 
     def _stream(self, path: str, span: Span) -> Plan:
         path = substitute(Text(path, span), self.parameters)
@@ -226,7 +226,12 @@ class ScriptBinder:
         if base is None and contents.partition_columns and len(paths) == 1:
             base = paths[0]
         columns = tuple(self.numbers.new(n, t) for n, t in contents.columns)
-        return Scan(name, Files(paths, Format("Parquet"), base, contents.rows, contents.bytes), columns, span=span)
+        known = dict(contents.statistics)
+        statistics = TableStatistics(
+            contents.rows, contents.bytes, tuple((c, known[c.name]) for c in columns if c.name in known)
+        )
+        where = Files(paths, Format("Parquet"), base, contents.rows, contents.bytes)
+        return Scan(name, where, columns, span=span, statistics=statistics)
 
     def _extract(self, node: statements.Extract, name: str) -> Plan:
         where = input_path(node.path, self.parameters)
