@@ -1,0 +1,112 @@
+"""What the rules about filters share: which conditions may move, what they become on the other side of an operator, and
+whether a plan's rows are already filtered by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from unshuffle.algebra.expressions import (
+    Call,
+    Cast,
+    Exists,
+    Expression,
+    InSubquery,
+    Literal,
+    Ref,
+    ScalarSubquery,
+    columns_of,
+    map_operands,
+    walk,
+)
+from unshuffle.algebra.logical import Filter, Join, Plan, Project, SetOperation
+from unshuffle.algebra.predicates import (
+    COMPARISONS,
+    conjunction,
+    conjuncts,
+    depends_on_inputs_only,
+    is_deterministic,
+)
+from unshuffle.catalog.schema import Column
+
+Renaming = Mapping[Column, Expression]
+
+_LIKE_COMPARISONS = COMPARISONS | frozenset(("<=>", "in", "between", "isnull", "isnotnull", "not", "and", "or"))
+
+
+def substitute(expression: Expression, instead: Renaming) -> Expression:
+    """The expression with others in place of columns. It must not take one of them into a subquery."""
+    match expression:
+        case Ref(column=column):
+            return instead.get(column, expression)
+        case Literal():
+            return expression
+        case _:
+            return map_operands(expression, lambda part: substitute(part, instead))
+
+
+def is_movable(condition: Expression) -> bool:
+    """May it be evaluated elsewhere, on other rows than it was written for? Only if it gives one result wherever it is,
+    and what it reads can be replaced: a correlated subquery's plan cannot be rewritten from outside."""
+    return is_deterministic(condition) and not taken_by_subqueries(condition)
+
+
+def taken_by_subqueries(expression: Expression) -> frozenset[Column]:
+    """The columns that plans inside the expression read from outside themselves."""
+    inner = (part.outer for part in walk(expression) if isinstance(part, ScalarSubquery | Exists | InSubquery))
+    return frozenset[Column]().union(*inner)
+
+
+def respects_equality(condition: Expression) -> bool:
+    """Does it give the same result for values that GROUP BY calls equal, -0.0 and 0.0 for one? Comparisons do, and
+    whatever reads no floating-point number."""
+    if depends_on_inputs_only(condition):
+        return True
+    return all(
+        isinstance(part, Ref | Literal) or (isinstance(part, Call) and part.function in _LIKE_COMPARISONS)
+        for part in walk(condition)
+    )
+
+
+def parted(
+    condition: Expression, goes: Callable[[Expression, frozenset[Column]], bool]
+) -> tuple[list[Expression], list[Expression]]:
+    """The conjuncts that may move and of which `goes` is true, given also the columns they read, and the others."""
+    moving: list[Expression] = []
+    staying: list[Expression] = []
+    for part in conjuncts(condition):
+        (moving if is_movable(part) and goes(part, columns_of(part)) else staying).append(part)
+    return moving, staying
+
+
+def filtered(plan: Plan, conditions: Iterable[Expression]) -> Plan:
+    """The plan's rows for which the conditions hold; conditions that a filter on top of the plan has are not repeated."""
+    wanted = list(conditions)
+    if isinstance(plan, Filter) and is_deterministic(plan.predicate):
+        there = conjuncts(plan.predicate)
+        wanted = [each for each in wanted if each not in there]
+        if not wanted:
+            return plan
+        together = conjunction((*there, *wanted))
+        return replace(plan, predicate=together) if together is not None else plan.child
+    condition = conjunction(wanted)
+    return plan if condition is None else Filter(plan, condition)
+
+
+def definitions(project: Project) -> Renaming:
+    return {column: expression for column, expression in project.outputs if expression != Ref(column)}
+
+
+def input_names(plan: SetOperation, place: int) -> Renaming | None:
+    """Each output column as an expression over one input. None where the input's own type is not known to us."""
+    names: dict[Column, Expression] = {}
+    for out, column in zip(plan.columns, plan.inputs[place].columns, strict=True):
+        if out.type is None or column.type is None:
+            return None
+        names[out] = Ref(column) if out.type == column.type else Cast(Ref(column), out.type)
+    return names
+
+
+def with_condition(plan: Join, conditions: Sequence[Expression]) -> Join:
+    return replace(plan, condition=conjunction(conditions))
