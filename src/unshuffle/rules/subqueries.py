@@ -1,0 +1,360 @@
+"""Joins subqueries to the plan whose rows they are asked about, so that a column holds what a subquery said.
+
+A condition is three-valued, and a filter keeps a row only if it is true. NOT IN is true only if every comparison is false:
+with a NULL on either side nothing is certain, and the anti join's condition counts an unknown comparison as a match.
+
+The count bug. Over no rows count is 0 and every other aggregate NULL; grouped, there is no row, and a left join yields NULL
+for both. So the expression around the aggregates is computed above the join, with coalesce(count, 0) for count. Over the
+empty group it then is what it was: `sum(x) is null` true, `count(*) + 1` one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from unshuffle.algebra.expressions import (
+    Call,
+    Case,
+    Exists,
+    Expression,
+    InSubquery,
+    Literal,
+    Ref,
+    ScalarSubquery,
+    Subquery,
+    columns_of,
+    map_operands,
+)
+from unshuffle.algebra.logical import (
+    Distinct,
+    Filter,
+    GroupBy,
+    Join,
+    Limit,
+    Plan,
+    Project,
+    Reference,
+    Sort,
+    Values,
+    Window,
+)
+from unshuffle.algebra.predicates import conjunction, is_deterministic, not_null_if_true
+from unshuffle.catalog.joins import JoinKind
+from unshuffle.catalog.schema import Column
+from unshuffle.rules.correlation import (
+    BOOLEAN,
+    Columns,
+    Uncorrelated,
+    by_keys,
+    equality,
+    has_subquery,
+    pull,
+    substituted,
+)
+from unshuffle.rules.rewriting import Rewriting
+
+ONE = Literal(1, pa.int32())
+TRUE = Literal(True, BOOLEAN)
+
+# What aggregates are over no rows. One that is in neither set may be anything, and is left alone.
+_ZERO = frozenset(("count", "count_if", "regr_count", "approx_count_distinct"))
+_NULL = frozenset(
+    ("sum", "avg", "mean", "min", "max", "any", "some", "every", "bool_and", "bool_or", "any_value", "first",
+     "first_value", "last", "last_value", "max_by", "min_by", "std", "stddev", "stddev_pop", "stddev_samp", "variance",
+     "var_pop", "var_samp", "corr", "covar_pop", "covar_samp", "kurtosis", "skewness", "median", "percentile",
+     "percentile_cont", "percentile_disc", "approx_percentile", "percentile_approx", "try_sum", "try_avg", "bit_and",
+     "bit_or", "bit_xor")
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Joined:
+    """An outer plan, and what has been joined to it so that its subqueries have values."""
+
+    plan: Plan
+    context: Rewriting
+    changed: bool = False
+    _values: dict[Subquery, Expression] = field(default_factory=dict)
+
+    @property
+    def outer(self) -> Columns:
+        return frozenset(self.plan.columns)
+
+    def keep(self, conditions: list[Expression]) -> None:
+        condition = conjunction(conditions)
+        self.plan = self.plan if condition is None else Filter(self.plan, condition)
+
+    def over(self, columns: tuple[Column, ...], conditions: list[Expression]) -> Plan:
+        """The rows for which the conditions are true, without the columns that were joined to find out."""
+        self.keep(conditions)
+        if self.plan.columns == columns:
+            return self.plan
+        return Project(self.plan, tuple((column, Ref(column)) for column in columns))
+
+    def _pulled(self, subquery: Subquery, plan: Plan) -> Uncorrelated | None:
+        """The subquery's plan by itself. None if it reads more than the outer plan, or has columns that are already
+        there: a subquery that was written once and is used twice, under an alias, can be joined only once."""
+        if not subquery.outer <= self.outer or not _made_in(subquery.plan).isdisjoint(_made_in(self.plan)):
+            return None
+        return pull(plan, self.outer, self.context.numbers)
+
+    def _join(self, kind: JoinKind, right: Plan, conditions: Iterable[Expression]) -> None:
+        self.plan = Join(kind, self.plan, right, conjunction(conditions))
+        self.changed = True
+
+    # --- a condition of its own
+
+    def where(self, condition: Expression) -> Expression | None:
+        """Keeps the rows for which the condition is true; gives back what of it still has to be asked above."""
+        match condition:
+            case Exists():
+                done = self._exists(condition, JoinKind.SEMI)
+            case Call("not", (Exists() as subquery,)):
+                done = self._exists(subquery, JoinKind.ANTI)
+            case InSubquery():
+                done = self._in(condition, JoinKind.SEMI)
+            case Call("not", (InSubquery() as subquery,)):
+                done = self._in(subquery, JoinKind.ANTI)
+            case _:
+                done = False
+        return None if done else self.value(condition, null_is_false=True)
+
+    def _exists(self, subquery: Exists, kind: JoinKind) -> bool:
+        core = _existing(subquery.plan)
+        if not subquery.outer or _is_one_row(core):
+            return False
+        inner = self._pulled(subquery, core)
+        if inner is None:
+            return False
+        self._join(kind, inner.plan, inner.conditions)
+        return True
+
+    def _in(self, subquery: InSubquery, kind: JoinKind) -> bool:
+        found = self._membership(subquery)
+        if found is None:
+            return False
+        pairs, inner = found
+        if kind is JoinKind.ANTI:
+            certain = [pair if self._is_certain(pair, inner) else _or_unknown(pair) for pair in pairs]
+            self._join(kind, inner.plan, (*certain, *inner.conditions))
+        else:
+            self._join(kind, inner.plan, (*pairs, *inner.conditions))
+        return True
+
+    def _membership(self, subquery: InSubquery) -> tuple[list[Call], Uncorrelated] | None:
+        """The comparisons that IN makes with each row of its plan, and the plan."""
+        if _is_one_row(subquery.plan) or not all(map(_is_plain, subquery.operands)):
+            return None
+        inner = self._pulled(subquery, subquery.plan)
+        if inner is None:
+            return None
+        sides = [inner.late.get(column, Ref(column)) for column in subquery.plan.columns]
+        pairs = [Call("=", (one, other), BOOLEAN) for one, other in zip(subquery.operands, sides, strict=True)]
+        return pairs, inner
+
+    def _is_certain(self, pair: Call, inner: Uncorrelated) -> bool:
+        """Is the comparison never NULL for rows which the conditions inside let meet?"""
+        facts = self.context.facts
+        said = frozenset[Column]().union(*map(not_null_if_true, inner.conditions))
+        solid = facts(self.plan).never_null | facts(inner.plan).never_null | said
+        return all(
+            side.column in solid if isinstance(side, Ref) else isinstance(side, Literal) and side.value is not None
+            for side in pair.arguments
+        )
+
+    # --- a value
+
+    def value(self, expression: Expression, null_is_false: bool = False) -> Expression:
+        """The expression with columns in place of the subqueries that can be joined. `null_is_false` says that it stands
+        where one is as good as the other: a filter, or a condition of CASE."""
+        match expression:
+            case _ if not has_subquery(expression):
+                return expression
+            case Exists() | ScalarSubquery() | InSubquery():
+                return self._once(expression, null_is_false)
+            case Call("and" | "or"):
+                return map_operands(expression, lambda part: self.value(part, null_is_false))
+            case Call("is true"):
+                return map_operands(expression, lambda part: self.value(part, True))
+            case Case(branches, otherwise):
+                changed = tuple((self.value(when, True), self.value(then, null_is_false)) for when, then in branches)
+                last = self.value(otherwise, null_is_false) if otherwise is not None else None
+                return replace(expression, branches=changed, otherwise=last)
+            case _:
+                return map_operands(expression, self.value)
+
+    def _once(self, subquery: Subquery, null_is_false: bool) -> Expression:
+        if subquery in self._values:
+            return self._values[subquery]
+        match subquery:
+            case Exists():
+                found = self._existence(subquery)
+            case InSubquery():
+                found = self._membership_value(subquery, null_is_false)
+                if null_is_false:  # good here, and perhaps not where it stands next
+                    return subquery if found is None else found
+            case ScalarSubquery():
+                found = self._scalar(subquery)
+        if found is None:
+            return subquery
+        self._values[subquery] = found
+        return found
+
+    def _existence(self, subquery: Exists) -> Expression | None:
+        core = _existing(subquery.plan)
+        numbers = self.context.numbers
+        if _is_one_row(core):
+            self.changed = True
+            return TRUE
+        if isinstance(core, Filter) and _is_one_row(core.child):
+            # The one row of an aggregate, or none where HAVING is not true.
+            self.changed = True
+            having = Project(core.child, ((numbers.new("having", BOOLEAN), core.predicate),))
+            return Call("is true", (self.value(ScalarSubquery(having, subquery.outer)),), BOOLEAN)
+        if not subquery.outer:
+            self.changed = True
+            one = Project(core, ((numbers.new("one", ONE.type, False), ONE),))
+            return Call("isnotnull", (ScalarSubquery(Limit(one, 1), frozenset()),), BOOLEAN)
+        inner = self._pulled(subquery, core)
+        return None if inner is None else self._marked(inner)
+
+    def _membership_value(self, subquery: InSubquery, null_is_false: bool) -> Expression | None:
+        if _is_one_row(subquery.plan) and len(subquery.operands) == 1:
+            # In one row is equal to it, NULL or not.
+            self.changed = True
+            only = self.value(ScalarSubquery(subquery.plan, subquery.outer))
+            return Call("=", (self.value(subquery.operands[0]), only), BOOLEAN)
+        found = self._membership(subquery)
+        if found is None:
+            return None
+        pairs, inner = found
+        if not null_is_false and not all(self._is_certain(pair, inner) for pair in pairs):
+            return None
+        return self._marked(replace(inner, conditions=(*pairs, *inner.conditions)))
+
+    def _marked(self, inner: Uncorrelated) -> Expression | None:
+        """Whether there is a row: a left join with the distinct keys. None if the row is chosen by more than equalities."""
+        keyed = by_keys(inner, self.outer, self.context.numbers)
+        if keyed is None:
+            return None
+        right: Plan = GroupBy(keyed.plan, keyed.keys, ()) if keyed.keys else Limit(keyed.plan, 1)
+        if keyed.never_null:
+            marker = keyed.never_null[0]
+        else:
+            marker = self.context.numbers.new("exists", BOOLEAN, False)
+            right = Project(right, (*((key, Ref(key)) for key in keyed.keys), (marker, TRUE)))
+        self._join(JoinKind.LEFT, right, keyed.conditions)
+        return Call("isnotnull", (Ref(marker),), BOOLEAN)
+
+    def _scalar(self, subquery: ScalarSubquery) -> Expression | None:
+        if not subquery.outer:
+            return None
+        found = _over_aggregates(subquery.plan)
+        return self._single(subquery) if found is None else self._aggregated(subquery, *found)
+
+    def _aggregated(self, subquery: ScalarSubquery, aggregation: GroupBy, value: Expression) -> Expression | None:
+        calls = [call for _, call in aggregation.aggregates]
+        if any(call.function not in _ZERO | _NULL for call in calls):
+            return None
+        inner = self._pulled(subquery, aggregation.child)
+        if inner is None or any(not columns_of(call).isdisjoint(self.outer | inner.late.keys()) for call in calls):
+            return None
+        keyed = by_keys(inner, self.outer, self.context.numbers)
+        whole = substituted(value, _counts(aggregation))
+        if keyed is None or whole is None:
+            return None
+        self._join(JoinKind.LEFT, GroupBy(keyed.plan, keyed.keys, aggregation.aggregates), keyed.conditions)
+        return whole
+
+    def _single(self, subquery: ScalarSubquery) -> Expression | None:
+        """A query that has at most one row for an outer row, because of a key."""
+        inner = self._pulled(subquery, subquery.plan)
+        if inner is None:
+            return None
+        (column,) = subquery.plan.columns
+        if column in inner.late:
+            computed = not inner.conditions and _is_one_row(inner.plan)
+            self.changed = self.changed or computed
+            return inner.late[column] if computed else None
+        found = [equality(condition, self.outer) for condition in inner.conditions]
+        compared = [side.column for each in found if each is not None and isinstance(side := each[1], Ref)]
+        if not self.context.facts(inner.plan).unique(compared):
+            return None
+        self._join(JoinKind.LEFT, inner.plan, inner.conditions)
+        return Ref(column)
+
+
+# --- shapes of subqueries
+
+
+def _is_plain(operand: Expression) -> bool:
+    return is_deterministic(operand) and not has_subquery(operand)
+
+
+def _made_in(plan: Plan) -> Columns:
+    """The columns of a plan's operators; a shared rowset's own are the same for all its uses."""
+    if isinstance(plan, Reference):
+        return frozenset(plan.columns)
+    return frozenset(plan.columns).union(*map(_made_in, plan.children))
+
+
+def _existing(plan: Plan) -> Plan:
+    """A simpler plan that has a row if and only if this one has."""
+    match plan:
+        case Project(child) | Sort(child) | Distinct(child) | Window(child):
+            return _existing(child)
+        case GroupBy(child, keys) if keys:
+            return _existing(child)
+        case Limit(child, count, 0) if count is None or count > 0:
+            return _existing(child)
+        case _:
+            return plan
+
+
+def _is_one_row(plan: Plan) -> bool:
+    """Does it yield exactly one row, whatever its input?"""
+    match plan:
+        case Project(child) | Sort(child):
+            return _is_one_row(child)
+        case GroupBy(keys=()):
+            return True
+        case Values(rows):
+            return len(rows) == 1
+        case _:
+            return False
+
+
+def _over_aggregates(plan: Plan) -> tuple[GroupBy, Expression] | None:
+    """A one-row aggregate beneath a scalar subquery, and the subquery's value over its columns. HAVING leaves no row where
+    it is not true, and the value of no row is NULL."""
+    value: Expression = Ref(plan.columns[0])
+    while True:
+        match plan:
+            case Project(child, outputs):
+                replaced = substituted(value, dict(outputs))
+                if replaced is None:
+                    return None
+                value, plan = replaced, child
+            case Filter(child, predicate):
+                value, plan = Case(((predicate, value),), None, value.type), child
+            case Sort(child):
+                plan = child
+            case GroupBy(keys=()):
+                return plan, value
+            case _:
+                return None
+
+
+def _counts(aggregation: GroupBy) -> Mapping[Column, Expression]:
+    return {
+        column: Call("coalesce", (Ref(column), Literal(0, pa.int64())), call.type)
+        for column, call in aggregation.aggregates
+        if call.function in _ZERO
+    }
+
+
+def _or_unknown(pair: Call) -> Expression:
+    return Call("or", (pair, Call("isnull", (pair,), BOOLEAN)), BOOLEAN)

@@ -1,0 +1,112 @@
+"""Subqueries become joins.
+
+    exists (Q)         left semi join with Q          not exists (Q)        left anti join
+    a in (Q)           left semi join on a = q        a not in (Q)          left anti join on a = q or (a = q) is null
+    ... or exists (Q)  left join with the distinct keys of Q; it exists if a key came back
+    (select agg ...)   left join with the aggregates, grouped by what the outer row is compared with
+
+`correlation` takes out of Q what it reads of the outer row, `subqueries` joins what is left. What cannot be unnested stays
+as it is, and the operator around it is left to Spark. So do uncorrelated scalar subqueries, which are one value for the
+whole query, and an uncorrelated EXISTS is made one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from unshuffle.algebra.expressions import (
+    AggregateCall,
+    Call,
+    Exists,
+    Expression,
+    InSubquery,
+    ScalarSubquery,
+    connect,
+    map_operands,
+    walk,
+)
+from unshuffle.algebra.logical import Filter, GroupBy, GroupingSets, Join, Plan, Project
+from unshuffle.algebra.predicates import conjunction, conjuncts
+from unshuffle.catalog.joins import JoinKind
+from unshuffle.rules.correlation import BOOLEAN, has_subquery
+from unshuffle.rules.rewriting import Rewriting
+from unshuffle.rules.subqueries import Joined
+
+
+def unnest_filter(plan: Plan, context: Rewriting) -> Plan | None:
+    """A filter by a subquery is a join: semi or anti for a condition of its own, else a left join for its value.
+
+    A left join must not repeat the outer row, so the subquery's side is made unique on what it is joined on, or known to
+    be. Not where a subquery reads a query further out than the filter's own input: the join would be correlated.
+    """
+    if not isinstance(plan, Filter) or not has_subquery(plan.predicate):
+        return None
+    parts = [part for each in conjuncts(plan.predicate) for part in _conjuncts(each)]
+    joined = Joined(plan.child, context)
+    # A value that is the same for all rows is as good as a literal: what it filters need not be joined.
+    joined.keep([part for part in parts if not _is_nested(part)])
+    asked = [joined.where(part) for part in parts if _is_nested(part)]
+    return joined.over(plan.columns, [part for part in asked if part is not None]) if joined.changed else None
+
+
+def _is_nested(condition: Expression) -> bool:
+    """Does it hold a subquery other than an uncorrelated scalar one?"""
+    subqueries = (part for part in walk(condition) if isinstance(part, Exists | InSubquery | ScalarSubquery))
+    return any(not isinstance(part, ScalarSubquery) or part.outer for part in subqueries)
+
+
+def _conjuncts(condition: Expression) -> Iterator[Expression]:
+    """Those of NOT (a or b) too, if it holds a subquery. De Morgan's laws hold with NULLs."""
+    match condition:
+        case _ if not has_subquery(condition):
+            yield condition
+        case Call("not", (Call("not", (inner,)),)):
+            yield from _conjuncts(inner)
+        case Call("not", (Call("or", parts),)):
+            for part in parts:
+                yield from _conjuncts(Call("not", (part,), BOOLEAN))
+        case Call("and", parts):
+            for part in parts:
+                yield from _conjuncts(part)
+        case _:
+            yield condition
+
+
+def unnest_project(plan: Plan, context: Rewriting) -> Plan | None:
+    """A subquery's value is a column of a left join, under the same conditions as in a filter. NULL and false differ
+    here: IN becomes a join only where neither side can be NULL."""
+    if not isinstance(plan, Project) or not any(has_subquery(e) for _, e in plan.outputs):
+        return None
+    joined = Joined(plan.child, context)
+    outputs = tuple((column, joined.value(expression)) for column, expression in plan.outputs)
+    return Project(joined.plan, outputs) if joined.changed else None
+
+
+def unnest_aggregates(plan: Plan, context: Rewriting) -> Plan | None:
+    """The arguments of aggregates are values like those of a projection."""
+    if not isinstance(plan, GroupBy | GroupingSets) or not any(has_subquery(call) for _, call in plan.aggregates):
+        return None
+    joined = Joined(plan.child, context)
+    aggregates = []
+    for column, call in plan.aggregates:
+        changed = map_operands(call, joined.value)
+        assert isinstance(changed, AggregateCall)
+        aggregates.append((column, changed))
+    return replace(plan, child=joined.plan, aggregates=tuple(aggregates)) if joined.changed else None
+
+
+def unnest_join(plan: Plan, context: Rewriting) -> Plan | None:
+    """An inner join's condition may as well stand above it, where a filter's subquery can be unnested. An outer join's may
+    not: it decides which rows match, not which are kept."""
+    if not isinstance(plan, Join) or plan.kind is not JoinKind.INNER or plan.kept is not None:
+        return None
+    parts = conjuncts(plan.condition)
+    hard = [part for part in parts if has_subquery(part)]
+    if not hard:
+        return None
+    below = replace(plan, condition=conjunction(part for part in parts if part not in hard))
+    return unnest_filter(Filter(below, connect("and", hard)), context)
+
+
+RULES = (unnest_filter, unnest_project, unnest_aggregates, unnest_join)
