@@ -67,6 +67,11 @@ def facts_of(plan: Plan, inputs: Sequence[Facts]) -> Facts:
     return _RULES[type(plan)](plan, inputs)
 
 
+def has_facts(plan: object) -> bool:
+    """Can facts be derived from this operator itself? Not from one that only stands for others."""
+    return type(plan) in _RULES
+
+
 def facts_of_tree(plan: Plan) -> Facts:
     """The facts of a whole plan, from its leaves up."""
     return facts_of(plan, [facts_of_tree(child) for child in plan.children])

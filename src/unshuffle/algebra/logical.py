@@ -28,6 +28,7 @@ from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, Dependency, Key
 from unshuffle.catalog.statistics import TableStatistics
 from unshuffle.errors import Span
+from unshuffle.properties import Delivered
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ class Scan(_Leaf):
     columns: tuple[Column, ...]
     keys: tuple[Key, ...] = ()
     dependencies: tuple[Dependency, ...] = ()
+    layout: Delivered | None = None  # of files that are stored in partitions
     span: Span | None = field(default=None, compare=False)
     statistics: TableStatistics | None = field(default=None, compare=False)
 

@@ -41,11 +41,17 @@ from unshuffle.properties import (
     Local,
     OnePartition,
     Partitioned,
+    PartitionFunction,
+    RangeFunction,
+    Regrouped,
     Replicated,
     Required,
+    Sampled,
     Scattered,
     Serial,
     Sorted,
+    Split,
+    Unknown,
     exchange,
     interchangeable,
     partitions_of,
@@ -189,7 +195,13 @@ class Rename(_Carries):
         return dict(zip(self.columns, self.originals, strict=True)).get(column)
 
     def deliver(self, given: Given, facts: Known) -> Delivered:
-        return through_project(given[0], facts[0], (), dict(zip(self.columns, self.originals, strict=True)))
+        """Boundaries that are sampled are sampled anew, so two uses of one plan are not laid out alike."""
+        made = through_project(given[0], facts[0], (), dict(zip(self.columns, self.originals, strict=True)))
+        layout = made.partitioning
+        if isinstance(layout, Partitioned) and _is_sampled(layout.function):
+            forgotten = Unknown(layout.function.arity, layout.function.partitions)
+            return Delivered(Partitioned(forgotten, layout.columns, layout.nulls_apart), made.local)
+        return made
 
 
 # --- aggregates
@@ -272,8 +284,8 @@ class _JoinBase:
     join: logical.Join
     keys: tuple[JoinKey, ...]
     rest: Expression | None
-    # The facts of the join before it drops columns; made when first asked for.
-    _wide: list[Dependencies] = field(default_factory=list, init=False, repr=False, compare=False, hash=False)
+    # The facts of the join before it drops columns: made when first asked for, and shared by all operators of a join.
+    wide: list[Dependencies] = field(default_factory=list, repr=False, compare=False, hash=False)
 
     @property
     def kind(self) -> JoinKind:
@@ -296,9 +308,9 @@ class _JoinBase:
             not isinstance(layout, Partitioned) or all(c in keep for c in layout.columns)
         ):
             return made
-        if not self._wide:
-            self._wide.append(joined(self.join, facts))
-        return through_project(made, self._wide[0], self.join.kept)
+        if not self.wide:
+            self.wide.append(joined(self.join, facts))
+        return through_project(made, self.wide[0], self.join.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -658,6 +670,18 @@ class RunCombine(_UserDefined):
         if all(isinstance(each.partitioning, Serial) for each in given):
             return Delivered(Serial())
         return Delivered(Scattered(partitions_of(given[0].partitioning)))
+
+
+def _is_sampled(function: PartitionFunction) -> bool:
+    match function:
+        case RangeFunction():
+            return isinstance(function.boundaries, Sampled)
+        case Regrouped():
+            return _is_sampled(function.base)
+        case Split():
+            return _is_sampled(function.base) or _is_sampled(function.by)
+        case _:
+            return False
 
 
 # --- what Spark runs as it stands

@@ -1,0 +1,71 @@
+"""What a plan costs on a machine: the one table of constants.
+
+Seconds, a row or a byte at a time on one core. `benchmarks/calibrate.py` measures them on a machine with Spark and prints
+this table; the values here are what it found on two cores of a small virtual machine. What matters to a choice is their
+ratios, which differ far less from machine to machine than they do themselves.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    cores: int = 8  # tasks that run at once
+
+    # --- fixed costs
+    stage: float = 0.010  # to begin a stage: planning, scheduling, the first task's set-up
+    task: float = 0.003  # to start a task and take back its result
+    block: float = 0.000_02  # to open one of the n x m pieces of a shuffle
+
+    # --- a row at a time, on one core
+    scan_row: float = 25e-9
+    filter_row: float = 8e-9
+    compute_row: float = 12e-9  # for each expression that is not a column
+    hash_group_row: float = 90e-9  # an aggregate's hash table: find the group and update
+    stream_group_row: float = 28e-9  # the same when groups come one after another
+    new_group: float = 110e-9  # for each group that comes out of a hash table
+    build_row: float = 130e-9  # a join's hash table
+    probe_row: float = 55e-9
+    merge_row: float = 38e-9  # a merge join, for each row of both sides
+    joined_row: float = 15e-9  # each row that comes out of a join
+    pair: float = 2e-9  # a nested-loop join, for each pair
+    compare: float = 9e-9  # a sort: times rows, times log2 of the rows of a partition
+    sort_row: float = 40e-9
+    send_row: float = 70e-9  # an exchange: hash, serialize, write
+    receive_row: float = 40e-9
+    range_row: float = 60e-9  # beyond send_row: sampling and binary search
+    window_row: float = 90e-9
+    python_row: float = 1.5e-6  # into a Python worker and back
+
+    # --- a byte at a time
+    scan_byte: float = 1 / 400e6
+    disk_byte: float = 1 / 500e6  # shuffle files and spills, written and read
+    network_byte: float = 1 / 250e6
+    memory_byte: float = 1 / 3e9
+
+    # --- sizes
+    partition_bytes: float = 64e6  # a partition that is neither too large to redo nor too small to start
+    task_memory: float = 400e6  # what a task can hold before it spills
+    broadcast_bytes: float = 512e6  # more is never copied to every task
+
+    file_piece_bytes: float = 128e6  # files are cut into pieces of this size at most, and of 4 MB at least
+
+    def file_pieces(self, bytes: float) -> int:
+        """How many tasks read files of so many bytes: as Spark cuts them, so that all cores have something to do."""
+        piece = min(self.file_piece_bytes, max(4e6, bytes / self.cores))
+        return max(1, round(bytes / piece + 0.5))
+
+    def ideal_partitions(self, rows: float, bytes: float) -> int:
+        """As many as keep partitions near their ideal size: the cores, doubled until they are small enough. The steps
+        are coarse on purpose, so that inputs of about one size get one number and need no exchange to meet."""
+        count = max(2, self.cores)
+        while bytes / count > self.partition_bytes and count < 65_536:
+            count *= 2
+        return count
+
+
+def this_machine() -> Machine:
+    return Machine(cores=os.cpu_count() or 2)

@@ -1,0 +1,283 @@
+"""The cost of a physical operator: CPU, disk, network, the largest partition, and what it takes to start tasks.
+
+A cost is elapsed seconds. Work is done by `min(partitions, cores)` tasks at once, but no operator ends before its largest
+partition does (SIGMOD 2012, section 3.3):
+
+    elapsed(work) = work * max(1 / min(partitions, cores), share of the largest partition)
+
+Serial, parallel and mixed plans compete by this alone: a serial plan pays its whole work in a row and saves the exchange
+and the start of many tasks. One function an operator, in the table at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log2
+from typing import Any
+
+from unshuffle.algebra import operators as ops
+from unshuffle.algebra.expressions import Ref
+from unshuffle.algebra.physical import Amount, Cost, PhysicalOperator
+from unshuffle.algebra.predicates import conjuncts
+from unshuffle.cost.machine import Machine
+from unshuffle.properties import (
+    FullMerge,
+    InitialPartitioning,
+    PartialMerge,
+    PartialPartitioning,
+    Partitioned,
+    RangeFunction,
+    Repartitioning,
+    Replicated,
+    SortMerge,
+)
+
+Amounts = Sequence[Amount]
+Rule = Callable[["CostModel", Any, Amounts, Amount], Cost]
+
+
+class CostModel:
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def ideal_partitions(self, rows: float, bytes: float) -> int:
+        return self.machine.ideal_partitions(rows, bytes)
+
+    def cost(self, operator: PhysicalOperator, inputs: Amounts, output: Amount) -> Cost:
+        return _RULES[type(operator)](self, operator, inputs, output)
+
+    def least(self, operator: PhysicalOperator, inputs: Amounts, output: Amount) -> float:
+        """No plan of the operator costs less: for branch-and-bound. It is the work, spread over all cores."""
+        rule = _LEAST.get(type(operator))
+        return rule(self, inputs) if rule is not None else 0.0
+
+    def keep(self, amount: Amount) -> float:
+        """Seconds to keep a rowset for those who read it later."""
+        return self.elapsed(amount.bytes * self.machine.disk_byte + amount.rows * self.machine.send_row, amount)
+
+    # --- helpers for the rules
+
+    def elapsed(self, work: float, amount: Amount) -> float:
+        tasks = min(amount.partitions, self.machine.cores) or 1
+        return work * max(1 / tasks, amount.largest)
+
+    def cpu(self, work: float, amount: Amount) -> Cost:
+        seconds = self.elapsed(work, amount)
+        return Cost(seconds, cpu=seconds)
+
+    def start(self, partitions: int) -> float:
+        m = self.machine
+        return m.stage + m.task * max(1.0, partitions / m.cores)
+
+    def spilled(self, bytes: float, amount: Amount) -> float:
+        """Seconds of disk for what a task cannot hold, written once and read once."""
+        largest = bytes * amount.largest
+        if largest <= self.machine.task_memory:
+            return 0.0
+        return self.elapsed(2 * bytes * self.machine.disk_byte, amount)
+
+
+def _scan(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
+    m = model.machine
+    cpu = model.elapsed(output.rows * m.scan_row, output)
+    disk = model.elapsed(output.bytes * m.scan_byte, output)
+    startup = model.start(output.partitions)
+    return Cost(cpu + disk + startup, cpu=cpu, disk=disk, startup=startup)
+
+
+def _rows(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
+    return model.cpu(output.rows * model.machine.filter_row, output)
+
+
+def _select(model: CostModel, op: ops.Select, inputs: Amounts, output: Amount) -> Cost:
+    return model.cpu(inputs[0].rows * model.machine.filter_row * max(1, len(conjuncts(op.predicate))), inputs[0])
+
+
+def _compute(model: CostModel, op: ops.Compute, inputs: Amounts, output: Amount) -> Cost:
+    made = sum(not isinstance(expression, Ref) for _, expression in op.outputs)
+    return model.cpu(output.rows * model.machine.compute_row * made, output)
+
+
+def _nothing(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
+    return Cost()
+
+
+def _enlarge(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
+    return model.cpu(output.rows * model.machine.compute_row, output)
+
+
+def _hash_aggregate(model: CostModel, op: ops.HashAggregate, inputs: Amounts, output: Amount) -> Cost:
+    m = model.machine
+    cpu = model.elapsed(inputs[0].rows * m.hash_group_row + output.rows * m.new_group, inputs[0])
+    disk = model.spilled(output.bytes, inputs[0])
+    return Cost(cpu + disk, cpu=cpu, disk=disk)
+
+
+def _stream_aggregate(model: CostModel, op: ops.StreamAggregate, inputs: Amounts, output: Amount) -> Cost:
+    return model.cpu(inputs[0].rows * model.machine.stream_group_row, inputs[0])
+
+
+def _hash_join(model: CostModel, op: ops.HashJoin, inputs: Amounts, output: Amount) -> Cost:
+    m = model.machine
+    build, probe = inputs[op.build], inputs[1 - op.build]
+    # A copied input is built once on every machine, by one task; a partitioned one in all partitions at once.
+    building = build.rows * m.build_row if build.copies else model.elapsed(build.rows * m.build_row, build)
+    probing = model.elapsed(probe.rows * m.probe_row + output.rows * m.joined_row, probe)
+    disk = 0.0 if build.copies else 4 * model.spilled(build.bytes, build)
+    return Cost(building + probing + disk, cpu=building + probing, disk=disk)
+
+
+def _merge_join(model: CostModel, op: ops.MergeJoin, inputs: Amounts, output: Amount) -> Cost:
+    m = model.machine
+    work = (inputs[0].rows + inputs[1].rows) * m.merge_row
+    return model.cpu(work + output.rows * m.joined_row, max(inputs, key=lambda each: each.largest))
+
+
+def _loop_join(model: CostModel, op: ops.LoopJoin, inputs: Amounts, output: Amount) -> Cost:
+    m = model.machine
+    outer = inputs[1 - op.inner]
+    work = inputs[0].rows * inputs[1].rows * m.pair + output.rows * m.joined_row
+    return model.cpu(work, outer)
+
+
+def _first_rows(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
+    return model.cpu(min(inputs[0].rows, output.rows) * model.machine.filter_row, output)
+
+
+def _partial_first_rows(model: CostModel, op: ops.PartialFirstRows, inputs: Amounts, output: Amount) -> Cost:
+    """A heap: most rows are compared once and dropped."""
+    if not op.keys:
+        return _first_rows(model, op, inputs, output)
+    rows, m = inputs[0].rows, model.machine
+    return model.cpu(rows * m.compare * 2 + output.rows * m.compare * log2(max(2.0, op.count)), inputs[0])
+
+
+def _windows(model: CostModel, op: ops.Windows, inputs: Amounts, output: Amount) -> Cost:
+    return model.cpu(inputs[0].rows * model.machine.window_row * len(op.calls), inputs[0])
+
+
+def _python(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
+    rows = sum(each.rows for each in inputs) + output.rows
+    widest = max(inputs, key=lambda each: each.largest) if inputs else output
+    return model.cpu(rows * model.machine.python_row, widest)
+
+
+def _multiset(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
+    rows = sum(each.rows for each in inputs)
+    return model.cpu(rows * model.machine.hash_group_row, max(inputs, key=lambda each: each.largest))
+
+
+def _as_written(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
+    """Nobody knows: as much as an exchange and an aggregate of everything that goes in."""
+    m = model.machine
+    rows = sum(each.rows for each in inputs) + output.rows
+    bytes_ = sum(each.bytes for each in inputs)
+    work = rows * (m.send_row + m.receive_row + m.hash_group_row) + bytes_ * (m.disk_byte + m.network_byte)
+    seconds = work / m.cores + model.start(output.partitions)
+    return Cost(seconds, cpu=seconds)
+
+
+def _read_spool(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
+    m = model.machine
+    disk = model.elapsed(output.bytes * m.memory_byte + output.rows * m.filter_row, output)
+    startup = model.start(output.partitions)
+    return Cost(disk + startup, disk=disk, startup=startup)
+
+
+def _local_sort(model: CostModel, op: ops.LocalSort, inputs: Amounts, output: Amount) -> Cost:
+    m = model.machine
+    rows = output.rows
+    cpu = model.elapsed(rows * (m.sort_row + m.compare * log2(max(2.0, rows * output.largest))), output)
+    disk = model.spilled(output.bytes, output)
+    return Cost(cpu + disk, cpu=cpu, disk=disk)
+
+
+def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Cost:
+    m = model.machine
+    given = inputs[0]
+    match op.how:
+        case Repartitioning(scheme=Replicated()):
+            return _broadcast(model, given)
+        case PartialPartitioning() | PartialMerge():
+            # Partitions are read by the tasks that need them, where they lie: nothing is sorted out or sent.
+            cpu = model.elapsed(output.rows * m.receive_row, output)
+            startup = model.start(output.partitions)
+            return Cost(cpu + startup, cpu=cpu, startup=startup)
+        case _:
+            pass
+    scheme = op.how.scheme if isinstance(op.how, Repartitioning | InitialPartitioning) else None
+    ranged = isinstance(scheme, Partitioned) and isinstance(scheme.function, RangeFunction)
+    sending = given.rows * (m.send_row + (m.range_row if ranged else 0.0))
+    receiving = given.rows * m.receive_row
+    merge = op.how.merge if isinstance(op.how, Repartitioning | FullMerge) else None
+    if isinstance(merge, SortMerge):
+        receiving += given.rows * m.compare * log2(max(2, given.partitions))
+    cpu = model.elapsed(sending, given) + model.elapsed(receiving, output)
+    disk = model.elapsed(given.bytes * m.disk_byte, given)
+    network = model.elapsed(given.bytes * m.network_byte, output)
+    blocks = given.partitions * output.partitions * m.block / m.cores
+    startup = model.start(output.partitions) + blocks
+    return Cost(cpu + disk + network + startup, cpu=cpu, disk=disk, network=network, startup=startup)
+
+
+def _broadcast(model: CostModel, given: Amount) -> Cost:
+    """Collected in one place and sent to every machine."""
+    m = model.machine
+    if given.bytes > m.broadcast_bytes:
+        return Cost(float("inf"))
+    cpu = model.elapsed(given.rows * m.send_row, given) + given.rows * m.receive_row
+    network = 2 * given.bytes * m.network_byte
+    startup = model.start(1)
+    return Cost(cpu + network + startup, cpu=cpu, network=network, startup=startup)
+
+
+_RULES: dict[type, Rule] = {
+    ops.FileScan: _scan,
+    ops.TableRead: _scan,
+    ops.Rows: _rows,
+    ops.Select: _select,
+    ops.Compute: _compute,
+    ops.Rename: _nothing,
+    ops.HashAggregate: _hash_aggregate,
+    ops.StreamAggregate: _stream_aggregate,
+    ops.HashJoin: _hash_join,
+    ops.MergeJoin: _merge_join,
+    ops.LoopJoin: _loop_join,
+    ops.Concatenate: _nothing,
+    ops.ConcatenatePartitions: _nothing,
+    ops.MultisetOperation: _multiset,
+    ops.InOrder: _nothing,
+    ops.FirstRows: _first_rows,
+    ops.PartialFirstRows: _partial_first_rows,
+    ops.Windows: _windows,
+    ops.RunProcess: _python,
+    ops.RunReduce: _python,
+    ops.RunCombine: _python,
+    ops.AsWritten: _as_written,
+    ops.ReadSpool: _read_spool,
+    ops.LocalSort: _local_sort,
+    ops.Move: _move,
+}
+
+
+def _least_move(model: CostModel, inputs: Amounts) -> float:
+    m = model.machine
+    rows, bytes_ = inputs[0].rows, inputs[0].bytes
+    return (rows * (m.send_row + m.receive_row) + bytes_ * (m.disk_byte + m.network_byte)) / m.cores + m.stage
+
+
+def _least_aggregate(model: CostModel, inputs: Amounts) -> float:
+    return inputs[0].rows * model.machine.stream_group_row / model.machine.cores
+
+
+def _least_join(model: CostModel, inputs: Amounts) -> float:
+    m = model.machine
+    return (inputs[0].rows + inputs[1].rows) * m.merge_row / m.cores
+
+
+_LEAST: dict[type, Callable[[CostModel, Amounts], float]] = {
+    ops.Move: _least_move,
+    ops.HashAggregate: _least_aggregate,
+    ops.StreamAggregate: _least_aggregate,
+    ops.MergeJoin: _least_join,
+}

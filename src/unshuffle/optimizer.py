@@ -1,0 +1,225 @@
+"""From a bound script to its physical plan: normalize, explore, search.
+
+Everything the optimizer knows of the world comes in as arguments: the script (with the statistics and facts of its
+tables) and the machine. It starts no JVM and reads no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any, cast
+
+from unshuffle.algebra.expressions import Subquery
+from unshuffle.algebra.expressions import walk as parts
+from unshuffle.algebra.logical import (
+    Foreign,
+    Output,
+    PartialGroupBy,
+    PartialTop,
+    Plan,
+    Reference,
+    Script,
+    expressions_of,
+    walk,
+)
+from unshuffle.algebra.operators import AsWritten, ReadSpool
+from unshuffle.algebra.physical import Physical
+from unshuffle.catalog.schema import ColumnNumbers
+from unshuffle.cost.cardinality import distinct_after, estimate
+from unshuffle.cost.machine import Machine, this_machine
+from unshuffle.cost.model import CostModel
+from unshuffle.properties import Dependencies, Required
+from unshuffle.properties.through import through_project
+from unshuffle.rules import aggregates, joins, tops
+from unshuffle.rules.implement import Implement
+from unshuffle.rules.joins import gather_joins
+from unshuffle.rules.normalize import normalize_script
+from unshuffle.rules.rewriting import Rewriting
+from unshuffle.search.memo import Group, Memo
+from unshuffle.search.optimize import Implementation, Search
+from unshuffle.search.trace import Trace
+
+EXPLORATION = (*joins.RULES, *aggregates.RULES, *tops.RULES)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a caller may choose. `disabled` are names of rules that must not fire."""
+
+    machine: Machine = field(default_factory=this_machine)
+    disabled: frozenset[str] = frozenset()
+    expressions: int = 2000
+    steps: int = 200_000
+    trace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """A shared rowset that is computed once: its plan, and how many read it."""
+
+    name: str
+    number: int
+    plan: Physical
+    uses: int
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """The plan of a script: of each output, of what is computed once for several, of subqueries that stand alone."""
+
+    outputs: tuple[tuple[Output, Physical], ...]
+    spools: tuple[Spool, ...]
+    subqueries: tuple[tuple[Plan, Physical], ...]
+    cost: float
+    milliseconds: float
+    trace: Trace
+
+    @property
+    def roots(self) -> tuple[Physical, ...]:
+        return (
+            *(plan for _, plan in self.outputs),
+            *(spool.plan for spool in self.spools),
+            *(plan for _, plan in self.subqueries),
+        )
+
+    @property
+    def foreign(self) -> tuple[AsWritten, ...]:
+        """What is left to Spark as it stands."""
+        nodes = (node for root in self.roots for node in root.walk())
+        return tuple(node.operator for node in nodes if isinstance(node.operator, AsWritten))
+
+
+def optimize(script: Script, options: Options | None = None) -> Optimized:
+    """The cheapest plan found for all outputs of a script together."""
+    begun = perf_counter()
+    chosen = options or Options()
+    trace = Trace(detailed=chosen.trace)
+    numbers = ColumnNumbers(1 + max((c.id for node in script.operators() for c in node.columns), default=0))
+    context = Rewriting(numbers, chosen.disabled)
+    normal = normalize_script(script, context)
+    trace.rules.update(context.fired)
+    run = _Run(normal, numbers, chosen, trace)
+    outputs, spools, subqueries, cost = run.best()
+    trace.groups, trace.expressions = len(run.memo.groups), run.memo.size
+    milliseconds = (perf_counter() - begun) * 1000
+    return Optimized(tuple(zip(script.outputs, outputs, strict=True)), spools, subqueries, cost, milliseconds, trace)
+
+
+class _Run:
+    """One optimization: the memo, the search, and the decisions about what is computed once."""
+
+    def __init__(self, script: Script, numbers: ColumnNumbers, options: Options, trace: Trace) -> None:
+        self.model = CostModel(options.machine)
+        rules = [rule for rule in EXPLORATION if rule.__name__ not in options.disabled]
+        self.memo = Memo(self._estimate, rules, numbers, trace, options.expressions)
+        implement = Implement(lambda rows, bytes: self.model.machine.file_pieces(bytes))
+        self.search = Search(implement, self.model, trace, options.steps)
+        plans = gather_joins(Foreign("", tuple(("", output.plan) for output in script.outputs), (), "")).children
+        self.roots = [self.memo.insert(plan) for plan in plans]
+        self.apart = [(plan, self.memo.insert(gather_joins(plan))) for plan in _standing_alone(script)]
+        self.search.prepare([*self.roots, *(group for _, group in self.apart)])
+
+    def _estimate(self, node: Plan, inputs: Sequence[Any], facts: Dependencies) -> Any:
+        """The two halves of aggregates and limits yield rows for each partition, which the machine has a say in."""
+        match node:
+            case PartialGroupBy(keys=keys):
+                given = inputs[0]
+                count = self.model.ideal_partitions(given.rows, given.rows * given.width(node.child.columns))
+                groups = given.distinct(keys) if keys else 1.0
+                rows = min(given.rows, count * distinct_after(given.rows / count, groups))
+                return replace(given, rows=rows, facts=facts)
+            case PartialTop(count=limit):
+                given = inputs[0]
+                count = self.model.ideal_partitions(given.rows, given.rows * given.width(node.child.columns))
+                return replace(given, rows=min(given.rows, float(limit * count)))
+            case _:
+                return estimate(node, inputs, facts)
+
+    def best(self) -> tuple[list[Physical], tuple[Spool, ...], tuple[tuple[Plan, Physical], ...], float]:
+        self._decide_spools()
+        outputs = [self.search.best(group) for group in self.roots]
+        apart = tuple((plan, self.search.best(group)) for plan, group in self.apart)
+        spools = tuple(
+            Spool(group.name or "", group.number, self.search.spools[group.number], len(uses))
+            for group, uses in self._shared()
+            if group.number in self.search.spools
+        )
+        return outputs, spools, apart, self._total()
+
+    # --- what is computed once (the papers' spools)
+
+    def _shared(self) -> Iterator[tuple[Group, list[Group]]]:
+        """Shared rowsets with the groups that use them, those that others are made of first."""
+        uses: dict[int, list[Group]] = {}
+        for group in self.memo.groups:
+            for expression in group.expressions:
+                if isinstance(expression, Reference):
+                    uses.setdefault(cast(Group, expression.rowset).number, []).append(group)
+        for number in sorted(uses):
+            yield self.memo.groups[number], uses[number]
+
+    def _decide_spools(self) -> None:
+        """For each shared rowset, one plan for all its uses together, if that is cheaper than computing it for each.
+
+        Which layout serves them all best is not known to any of them: every requirement that a use made of the rowset is
+        tried for all, and the whole is costed."""
+        for group, uses in self._shared():
+            if len(uses) < 2:
+                continue
+            least = self._total()
+            wishes = [Required(), *(wish for wish, goal in group.goals.items() if goal.best is not None)]
+            kept: Physical | None = None
+            for wish in _different(self.search.best(group, wish) for wish in wishes[:TRIED]):
+                self._read_from(group, uses, wish)
+                total = self._total()
+                if total < least:
+                    least, kept = total, wish
+            self._read_from(group, uses, kept)
+
+    def _read_from(self, group: Group, uses: Sequence[Group], plan: Physical | None) -> None:
+        self.search.spools.pop(group.number, None)
+        if plan is not None:
+            self.search.spools[group.number] = plan
+        for use in uses:
+            found = [each for each in use.implementations or () if not isinstance(each.operator, ReadSpool)]
+            if plan is not None:
+                names = dict(zip(use.columns, group.columns, strict=True))
+                layout = through_project(plan.delivered, group.facts, (), names)
+                read = ReadSpool(group.name or "", group.number, use.columns, layout)
+                found.append(Implementation(read, (), use.expressions[0], read.alternatives()))
+            use.implementations = found
+        self.search.forget(self.memo.groups[: len(self.memo.groups)])
+
+    def _total(self) -> float:
+        """The cost of everything: outputs, subqueries, and what is computed once, including to keep it."""
+        roots = [*self.roots, *(group for _, group in self.apart)]
+        total = sum(self.search.best(group).cost for group in roots)
+        for plan in self.search.spools.values():
+            total += plan.cost + self.model.keep(plan.amount)
+        return total
+
+
+# Requirements that are tried for a shared rowset.
+TRIED = 6
+
+
+def _different(plans: Iterator[Physical]) -> list[Physical]:
+    """One plan a layout."""
+    found: dict[Any, Physical] = {}
+    for plan in plans:
+        found.setdefault(plan.delivered, plan)
+    return list(found.values())
+
+
+def _standing_alone(script: Script) -> list[Plan]:
+    """The plans of subqueries that take nothing from outside: each is run once, before what uses its value."""
+    found: dict[int, Plan] = {}
+    for output in script.outputs:
+        for node in walk(output.plan):
+            for expression in expressions_of(node):
+                for part in parts(expression):
+                    if isinstance(part, Subquery) and not part.outer:
+                        found[id(part.plan)] = part.plan
+    return list(found.values())

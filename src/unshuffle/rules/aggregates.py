@@ -1,0 +1,129 @@
+"""Aggregates in two halves, and below joins (ICDE 2010, section IX; SIGMOD 2012, section 2.4.1).
+
+A partial aggregate finds what it can in each partition as it lies; a final one puts the findings together once equal keys
+have met. It pays where groups are larger than the partitions are many, and costs a pass where they are not: the search
+decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from unshuffle.algebra.expressions import AggregateCall, Ref, columns_of
+from unshuffle.algebra.logical import FinalGroupBy, GroupBy, Join, PartialGroupBy, Plan, Project
+from unshuffle.algebra.predicates import is_deterministic, join_condition
+from unshuffle.catalog.joins import JoinKind
+from unshuffle.catalog.schema import Column
+from unshuffle.search.memo import Group, Memo
+
+# Aggregates of parts that can be aggregated again: the state of one is a value, or a few.
+_SPLITS = frozenset(
+    (
+        "sum",
+        "count",
+        "min",
+        "max",
+        "avg",
+        "bool_and",
+        "bool_or",
+        "every",
+        "any",
+        "some",
+        "mean",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "stddev",
+        "stddev_samp",
+        "stddev_pop",
+        "variance",
+        "var_samp",
+        "var_pop",
+    )
+)
+
+
+def can_split(call: AggregateCall) -> bool:
+    """DISTINCT needs all of a group's values together; so does anything that depends on their order."""
+    return call.function in _SPLITS and not call.distinct and not call.within and is_deterministic(call)
+
+
+def split_aggregate(plan: Plan, memo: Memo) -> Iterator[Plan]:
+    """GROUP BY is a partial one in each partition, and a final one over what those found.
+    Not for an aggregate that must see all values of a group at once."""
+    if not isinstance(plan, GroupBy) or not all(can_split(call) for _, call in plan.aggregates):
+        return
+    states = _states(plan, memo)
+    partial = PartialGroupBy(plan.child, plan.keys, states)
+    yield FinalGroupBy(partial, plan.keys, plan.aggregates, tuple(column for column, _ in states))
+
+
+def _states(plan: GroupBy, memo: Memo) -> tuple[tuple[Column, AggregateCall], ...]:
+    return tuple(
+        (memo.numbers.like(column, f"partial {column.name}", nullable=True), call) for column, call in plan.aggregates
+    )
+
+
+def aggregate_below_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
+    """A GROUP BY over an inner join moves below it, onto the input that all its aggregates read, if every row there meets
+    at most one row of the other input (the other is unique on its join columns) and the grouping keys determine the join
+    columns: then all rows of a group meet the same row, or none does.
+
+    Without the key, a row would be counted once where the join counts it twice. Without the dependency, a group would
+    be joined as one that the join takes apart."""
+    if not isinstance(plan, GroupBy) or not plan.keys:
+        return
+    below = cast(Group, plan.child)
+    for join in below.expressions:
+        if isinstance(join, Join) and join.kind is JoinKind.INNER:
+            for side in (0, 1):
+                yield from _pushed(plan, below, join, side)
+
+
+def _pushed(plan: GroupBy, below: Group, join: Join, side: int) -> Iterator[Plan]:
+    near, far = cast("tuple[Group, Group]", join.children if side == 0 else tuple(reversed(join.children)))
+    condition = join_condition(join.condition, join.left.columns, join.right.columns)
+    if not condition.keys or condition.rest is not None or any(key.null_safe for key in condition.keys):
+        return
+    read = frozenset[Column]().union(*(columns_of(call) for _, call in plan.aggregates))
+    mine = [key.columns[side] for key in condition.keys]
+    theirs = [key.columns[1 - side] for key in condition.keys]
+    if not read <= near.column_set or not far.facts.unique(theirs):
+        return
+    keys = tuple(dict.fromkeys([*(key for key in plan.keys if key in near.column_set), *mine]))
+    if not below.facts.determines(plan.keys, keys) or far.facts.unique(()):
+        return
+    inner = GroupBy(cast(Plan, near), keys, plan.aggregates)
+    sides = (inner, cast(Plan, far)) if side == 0 else (cast(Plan, far), inner)
+    joined = Join(JoinKind.INNER, sides[0], sides[1], join.condition)
+    yield Project(joined, tuple((column, Ref(column)) for column in plan.columns))
+
+
+def partial_aggregate_below_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
+    """The partial half of a GROUP BY moves below an inner join, onto the input that all its aggregates read, grouped on
+    what the join and the final half look at. A finding that meets several rows is counted as often as its rows would be.
+    """
+    if not isinstance(plan, GroupBy) or not all(can_split(call) for _, call in plan.aggregates) or not plan.aggregates:
+        return
+    below = cast(Group, plan.child)
+    read = frozenset[Column]().union(*(columns_of(call) for _, call in plan.aggregates))
+    for join in below.expressions[:1]:
+        if not isinstance(join, Join) or join.kind is not JoinKind.INNER or join.condition is None:
+            continue
+        for side in (0, 1):
+            near = cast(Group, join.children[side])
+            if not read or not read <= near.column_set:
+                continue
+            needed = (frozenset(plan.keys) | columns_of(join.condition)) & near.column_set
+            keys = tuple(column for column in near.columns if column in needed)
+            if near.facts.unique(keys) or not keys:
+                continue
+            states = _states(plan, memo)
+            partial = PartialGroupBy(cast(Plan, near), keys, states)
+            sides = (partial, join.right) if side == 0 else (join.left, partial)
+            joined = Join(JoinKind.INNER, sides[0], sides[1], join.condition)
+            yield FinalGroupBy(joined, plan.keys, plan.aggregates, tuple(column for column, _ in states))
+
+
+RULES = (split_aggregate, aggregate_below_join, partial_aggregate_below_join)

@@ -1,0 +1,290 @@
+"""Join orders: commuting and associating, over connected sub-graphs.
+
+A `MultiJoin` of n inputs is split in two in every way that leaves both halves connected, and the halves are MultiJoins
+again; the memo sees that two splits share a half. So all bushy orders without cross products are considered, each sub-set
+of inputs once. Where that would be too many (`PAIRS`), the order is chosen beforehand: dynamic programming over the same
+sub-sets on the number of rows alone, or, beyond `DYNAMIC` inputs, greedily, the smallest join first. Physical choices are
+still searched for the one order that is left.
+
+Commuting is not a rule of its own: hash joins are tried with either input built, and a merge join is symmetric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, cast
+
+import pyarrow as pa
+
+from unshuffle.algebra.expressions import Call, Expression, Ref, columns_of
+from unshuffle.algebra.logical import Join, Plan
+from unshuffle.algebra.multijoin import MultiJoin, gathered
+from unshuffle.algebra.predicates import conjunction
+from unshuffle.algebra.sharing import map_plans
+from unshuffle.catalog.joins import JoinKind
+from unshuffle.catalog.schema import Column
+from unshuffle.search.memo import Group, Memo
+
+PAIRS = 60  # splits that are worth trying in all physical ways
+DYNAMIC = 10  # inputs for which the order is still found exactly when it is chosen beforehand
+
+
+def gather_joins(plan: Plan) -> Plan:
+    """Every tree of inner joins, from the top down, as one MultiJoin."""
+    if isinstance(plan, Join) and plan.kind is JoinKind.INNER:
+        found = gathered(plan)
+        if found is not None:
+            inputs = tuple(gather_joins(each) for each in found.inputs)
+            return cast(Plan, MultiJoin(inputs, found.classes, found.conditions, found.columns))
+    return map_plans(plan, gather_joins)
+
+
+def order_joins(plan: Any, memo: Memo) -> Iterator[Plan]:
+    """A join of many inputs is a join of two joins of fewer, in every connected way."""
+    if not isinstance(plan, MultiJoin):
+        return
+    graph = _graph(plan)
+    every = _all_splits(graph) if graph.size <= DYNAMIC else None
+    if every is not None and sum(map(len, every.values())) <= PAIRS:
+        for one, other in every[(1 << graph.size) - 1]:
+            left, right = (_half(plan, graph, side) for side in (one, other))
+            yield Join(JoinKind.INNER, left, right, _condition(plan, graph, one, other, left, right), plan.columns)
+        return
+    sizes = _Sizes(plan, graph)
+    if every is not None:
+        memo.trace.note(f"the order of {graph.size} joined inputs was chosen by rows, over all connected sub-sets")
+        splits = _by_rows(graph, every, sizes)
+    else:
+        memo.trace.note(f"the order of {graph.size} joined inputs was chosen greedily, the smallest join first")
+        splits = _greedily(graph, sizes)
+    yield _tree(plan, graph, splits, (1 << graph.size) - 1)
+
+
+# --- the graph of a join
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """Inputs are bits. `edges[i]` are the inputs that a condition or class connects with input i."""
+
+    size: int
+    edges: tuple[int, ...]
+    classes: tuple[int, ...]  # which inputs each class touches
+    conditions: tuple[int, ...]
+
+    def neighbours(self, inputs: int) -> int:
+        found = 0
+        for place in range(self.size):
+            if inputs >> place & 1:
+                found |= self.edges[place]
+        return found & ~inputs
+
+    def connected(self, inputs: int) -> bool:
+        reached = inputs & -inputs
+        while True:
+            more = reached | (self.neighbours(reached) & inputs)
+            if more == reached:
+                return reached == inputs
+            reached = more
+
+
+def _graph(plan: MultiJoin) -> _Graph:
+    places = {column: place for place, each in enumerate(plan.inputs) for column in each.columns}
+
+    def touched(columns: Sequence[Column] | frozenset[Column]) -> int:
+        found = 0
+        for column in columns:
+            if column in places:
+                found |= 1 << places[column]
+        return found
+
+    classes = tuple(touched(each) for each in plan.classes)
+    conditions = tuple(touched(columns_of(each)) for each in plan.conditions)
+    edges = [0] * len(plan.inputs)
+    for mask in (*classes, *conditions):
+        for place in range(len(plan.inputs)):
+            if mask >> place & 1:
+                edges[place] |= mask & ~(1 << place)
+    _connect_components(edges)
+    return _Graph(len(plan.inputs), tuple(edges), classes, conditions)
+
+
+def _connect_components(edges: list[int]) -> None:
+    """Where nothing connects two parts of the graph, a cross product must: the parts become neighbours."""
+    unseen = (1 << len(edges)) - 1
+    parts = []
+    while unseen:
+        part = unseen & -unseen
+        while True:
+            more = part
+            for place in range(len(edges)):
+                if part >> place & 1:
+                    more |= edges[place]
+            if more == part:
+                break
+            part = more
+        parts.append(part)
+        unseen &= ~part
+    for one, other in pairwise(parts):
+        a, b = (one & -one).bit_length() - 1, (other & -other).bit_length() - 1
+        edges[a] |= 1 << b
+        edges[b] |= 1 << a
+
+
+Splits = dict[int, list[tuple[int, int]]]
+
+
+def _all_splits(graph: _Graph) -> Splits:
+    """For every connected sub-set, the ways to split it into two connected halves; the half with its first input first."""
+    connected = lru_cache(maxsize=None)(graph.connected)
+    splits: Splits = {}
+    for inputs in range(1, 1 << graph.size):
+        if inputs & (inputs - 1) and connected(inputs):
+            first = inputs & -inputs
+            rest = inputs & ~first
+            found = []
+            part = rest
+            while True:
+                part = (part - 1) & rest
+                half = part | first
+                other = inputs & ~half
+                if connected(half) and connected(other):
+                    found.append((half, other))
+                if part == 0:
+                    break
+            splits[inputs] = found
+    return splits
+
+
+# --- an order chosen beforehand
+
+
+class _Sizes:
+    """Rows of a sub-set: the product of its inputs, less a factor for each class and condition inside it."""
+
+    def __init__(self, plan: MultiJoin, graph: _Graph) -> None:
+        inputs = cast("tuple[Group, ...]", plan.inputs)
+        self._conditions = graph.conditions
+        self._rows = [max(1.0, each.rows) for each in inputs]
+        self._values = [
+            {
+                place: max(1.0, float(each.estimate.distinct((column,))))
+                for place, each in enumerate(inputs)
+                for column in members
+                if column in each.column_set
+            }
+            for members in plan.classes
+        ]
+        self._known: dict[int, float] = {}
+
+    def of(self, inputs: int) -> float:
+        found = self._known.get(inputs)
+        if found is None:
+            found = self._known[inputs] = self._compute(inputs)
+        return found
+
+    def _compute(self, inputs: int) -> float:
+        size = 1.0
+        for place, rows in enumerate(self._rows):
+            if inputs >> place & 1:
+                size *= rows
+        for values in self._values:
+            # All but the fewest: every value of the smallest side is found in the others.
+            for distinct in sorted(values[place] for place in values if inputs >> place & 1)[1:]:
+                size /= distinct
+        for mask in self._conditions:
+            if mask & inputs == mask:
+                size /= 3.0
+        return max(size, 1.0)
+
+
+def _by_rows(graph: _Graph, every: Splits, sizes: _Sizes) -> Splits:
+    """The order with the fewest rows between joins."""
+    best: dict[int, tuple[float, tuple[int, int] | None]] = {1 << place: (0.0, None) for place in range(graph.size)}
+    for inputs in sorted(every, key=lambda mask: (mask.bit_count(), mask)):
+        least = None
+        for one, other in every[inputs]:
+            cost = best[one][0] + best[other][0]
+            if least is None or cost < least[0]:
+                least = (cost, (one, other))
+        assert least is not None
+        best[inputs] = (least[0] + sizes.of(inputs), least[1])
+    return {inputs: [split] for inputs, (_, split) in best.items() if split is not None}
+
+
+def _greedily(graph: _Graph, sizes: _Sizes) -> Splits:
+    parts = [1 << place for place in range(graph.size)]
+    splits: Splits = {}
+    while len(parts) > 1:
+        pairs = [
+            (sizes.of(one | other), one, other)
+            for place, one in enumerate(parts)
+            for other in parts[place + 1 :]
+            if graph.neighbours(one) & other
+        ]
+        _, one, other = min(pairs)
+        splits[one | other] = [(one, other)]
+        parts = [each for each in parts if each not in (one, other)] + [one | other]
+    return splits
+
+
+# --- halves
+
+
+def _half(plan: MultiJoin, graph: _Graph, side: int) -> Any:
+    """The join of some of the inputs: what it is about, and the columns that go on from it."""
+    places = [place for place in range(graph.size) if side >> place & 1]
+    if len(places) == 1:
+        return plan.inputs[places[0]]
+    inputs = tuple(plan.inputs[place] for place in places)
+    inside = tuple(each for each, mask in zip(plan.conditions, graph.conditions, strict=True) if mask & side == mask)
+    have = frozenset(column for each in inputs for column in each.columns)
+    classes = tuple(kept for each in plan.classes if len(kept := tuple(c for c in each if c in have)) > 1)
+    return MultiJoin(inputs, classes, inside, _needed(plan, have, inside))
+
+
+def _tree(plan: MultiJoin, graph: _Graph, splits: Splits, inputs: int) -> Any:
+    """The joins of a chosen order."""
+    half = _half(plan, graph, inputs)
+    if inputs not in splits:
+        return half
+    one, other = splits[inputs][0]
+    left, right = (_tree(plan, graph, splits, side) for side in (one, other))
+    columns = plan.columns if inputs == (1 << graph.size) - 1 else half.columns
+    return Join(JoinKind.INNER, left, right, _condition(plan, graph, one, other, left, right), columns)
+
+
+def _needed(plan: MultiJoin, have: frozenset[Column], inside: Sequence[Expression]) -> tuple[Column, ...]:
+    """The columns of a half that go on: those of the result, those of conditions to come, and of each class that goes
+    on one column."""
+    wanted = set(plan.columns)
+    for each in plan.conditions:
+        if each not in inside:
+            wanted |= columns_of(each)
+    for members in plan.classes:
+        mine = [column for column in members if column in have]
+        if mine and len(mine) < len(members) and not any(column in wanted for column in mine):
+            wanted.add(mine[0])
+    return tuple(column for each in plan.inputs for column in each.columns if column in have and column in wanted)
+
+
+def _condition(plan: MultiJoin, graph: _Graph, one: int, other: int, left: Any, right: Any) -> Expression | None:
+    """What joins the two halves: of each class that both have, one equality; and the conditions that now can be told."""
+    left_columns, right_columns = frozenset(left.columns), frozenset(right.columns)
+    parts: list[Expression] = []
+    for members in plan.classes:
+        a = next((c for c in members if c in left_columns), None)
+        b = next((c for c in members if c in right_columns), None)
+        if a is not None and b is not None:
+            parts.append(Call("=", (Ref(a), Ref(b)), pa.bool_()))
+    both = one | other
+    for each, mask in zip(plan.conditions, graph.conditions, strict=True):
+        if mask & both == mask and mask & one != mask and mask & other != mask:
+            parts.append(each)
+    return conjunction(parts)
+
+
+RULES = (order_joins,)

@@ -1,0 +1,136 @@
+"""Enforcers: the exchanges and sorts that bring about what no operator delivers (Algorithm 2 and section VIII of
+ICDE 2010; SIGMOD 2012, section 3.3.1).
+
+An exchange over an exchange, or a sort over a sort, gains nothing over the upper one alone. So the input of an exchange is
+a plan with no exchange at its top, and the two enforcers that can stand above one another are a sort over an exchange and
+an exchange that merges in order over a sort. This also keeps goals from asking for themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unshuffle.catalog.schema import Column
+from unshuffle.properties import (
+    Anyhow,
+    Clustered,
+    ConcatMerge,
+    Dependencies,
+    EveryPartition,
+    Exactly,
+    Exchange,
+    FullMerge,
+    Grouped,
+    InitialPartitioning,
+    Local,
+    OnePartition,
+    Partitioned,
+    RandomMerge,
+    RangeOrdered,
+    Repartitioning,
+    Replicated,
+    Required,
+    Sampled,
+    Scattered,
+    SortConcatMerge,
+    Sorted,
+    SortMerge,
+    asc,
+    hashed,
+    ranged,
+)
+from unshuffle.properties.requirements import PARALLEL, SERIAL
+from unshuffle.search.interest import candidates
+
+if TYPE_CHECKING:
+    from unshuffle.search.memo import Group
+
+SCATTERED = Required(PARALLEL)
+GATHERED = Required(SERIAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """An exchange, and what it needs of its input."""
+
+    how: Exchange
+    input: Required
+
+
+def sort_keys(local: Local, facts: Dependencies) -> tuple[Sorted, ...]:
+    """A sort that brings about an order: a grouping is a sort in any order of its columns, the smallest number first."""
+    keys: list[Sorted] = []
+    have: list[Column] = []
+    for action in local:
+        news = [action] if isinstance(action, Sorted) else [asc(c) for c in sorted(action.columns, key=lambda c: c.id)]
+        for key in news:
+            if not facts.determines(have, (key.column,)):
+                keys.append(key)
+                have.append(key.column)
+    return tuple(keys)
+
+
+def exchanges(required: Required, group: Group, ideal: int) -> Iterator[Enforcement]:
+    """Every exchange that would bring about what is required of a group."""
+    wish, local = required.partitioning, required.local
+    match wish:
+        case OnePartition():
+            yield from _gather(local, group)
+        case Anyhow(parallel=True):
+            yield Enforcement(InitialPartitioning(Scattered(ideal)), Required(SERIAL, local))
+        case Clustered():
+            for columns in candidates(group, wish.maximum):
+                for count in partition_counts(group, ideal):
+                    yield from _send(hashed(sorted(columns, key=lambda c: c.id), count), local, group)
+        case RangeOrdered():
+            shown = ",".join(map(str, wish.keys))
+            for count in partition_counts(group, ideal):
+                sample = Sampled(f"{group.number}:{shown}:{count}", count)
+                yield from _send(ranged(wish.keys, sample), local, group)
+        case Exactly(layout=layout):
+            if not layout.nulls_apart:
+                yield from _send(layout, local, group)
+        case EveryPartition():
+            if not local:
+                yield Enforcement(Repartitioning(Replicated(), RandomMerge()), Required(Anyhow()))
+        case _:
+            return
+
+
+def partition_counts(group: Group, ideal: int) -> Iterator[int]:
+    """The ideal number, and the multiples nearest to it of what the input already has: from 45 partitions, 90 are made
+    for less than 100 (SIGMOD 2012, section 3.3.1)."""
+    yield ideal
+    for count in group.counts:
+        if count > ideal and count % ideal == 0:
+            continue  # folding 200 into 100 is as cheap, and 100 is tried
+        nearest = count * max(1, round(ideal / count))
+        if nearest != ideal:
+            yield nearest
+
+
+def _send(layout: Partitioned, local: Local, group: Group) -> Iterator[Enforcement]:
+    keys = sort_keys(local, group.facts)
+    if not local:
+        yield Enforcement(Repartitioning(layout, RandomMerge()), SCATTERED)
+        yield Enforcement(InitialPartitioning(layout), GATHERED)
+    elif keys:
+        yield Enforcement(Repartitioning(layout, SortMerge(keys)), Required(PARALLEL, keys))
+        yield Enforcement(InitialPartitioning(layout), Required(SERIAL, local))
+
+
+def _gather(local: Local, group: Group) -> Iterator[Enforcement]:
+    if not local:
+        yield Enforcement(FullMerge(RandomMerge()), SCATTERED)
+        return
+    keys = sort_keys(local, group.facts)
+    if not keys:
+        return
+    yield Enforcement(FullMerge(SortMerge(keys)), Required(PARALLEL, keys))
+    if group.above or group.below or group.stored:
+        yield Enforcement(FullMerge(SortConcatMerge(keys)), Required(RangeOrdered(keys, parallel=True), keys))
+        first = local[0]
+        if isinstance(first, Grouped):
+            yield Enforcement(FullMerge(ConcatMerge()), Required(Clustered(first.columns, parallel=True), local))

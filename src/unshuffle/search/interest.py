@@ -1,0 +1,133 @@
+"""Which layouts are worth asking for: the interesting column sets and partition counts of each group.
+
+An operator that needs equal keys together accepts any X with Pmin ≤ X ≤ Pmax. Of the exponentially many only those matter
+that also serve someone else (ICDE 2010, section VIII): an operator above, which would need no exchange of its own, or one
+below, which has made such a layout already. For Pmax = M and another operator's W, the largest X that serves both is
+
+    {c in M : W determines c}
+
+because a layout serves W exactly if W determines its columns. A smaller X serves nobody more and is coarser. Where three
+operators meet, the intersections of such sets count too. So the candidates for M are M itself and its intersections with
+the closures of what is wanted above and below; all that is needed of a group is those closures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from unshuffle.catalog.schema import Column
+from unshuffle.properties import Clustered, Dependencies
+from unshuffle.properties.cover import minimize_set
+
+if TYPE_CHECKING:
+    from unshuffle.search.memo import Group
+    from unshuffle.search.optimize import Implementation
+
+Columns = frozenset[Column]
+# How many sets a group remembers each way, and how many candidates an exchange tries.
+KEPT = 8
+TRIED = 8
+
+
+def prepare(roots: Iterable[Group]) -> None:
+    """Fills `above`, `below`, `counts` and `stored` of every group that can be reached."""
+    order = list(_bottom_up(roots))
+    for group in order:
+        _look_below(group)
+    for group in reversed(order):
+        _tell_below(group)
+
+
+def _bottom_up(roots: Iterable[Group]) -> Iterator[Group]:
+    seen: set[int] = set()
+
+    def visit(group: Group) -> Iterator[Group]:
+        if group.number in seen:
+            return
+        seen.add(group.number)
+        for each in group.implementations or ():
+            for child in each.inputs:
+                yield from visit(child)
+        yield group
+
+    for root in roots:
+        yield from visit(root)
+
+
+def _by_expression(group: Group) -> Iterator[Implementation]:
+    """One implementation of each expression that says which keys it wants: all of an expression want the same."""
+    seen: set[tuple[int, bool]] = set()
+    for each in group.implementations or ():
+        mark = (id(each.expression), bool(each.keys))
+        if mark not in seen:
+            seen.add(mark)
+            yield each
+
+
+def _look_below(group: Group) -> None:
+    found: dict[Columns, None] = {}
+    counts: dict[int, None] = {}
+    for each in _by_expression(group):
+        for place, child in enumerate(each.inputs):
+            group.stored = group.stored or child.stored
+            if child.stored:
+                counts.update(dict.fromkeys(child.counts))
+            facts = child.facts
+            for wish in (*each.wants(place), *child.below):
+                reach = facts.closure(wish, child.columns)
+                visible = frozenset(column for column in group.columns if each.source(place, column) in reach)
+                if visible:
+                    found[visible] = None
+        if each.stored_columns:
+            group.stored = True
+            found[each.stored_columns] = None
+    group.below = _bounded(found)
+    group.counts = (*group.counts, *(count for count in counts if count not in group.counts))
+
+
+def _tell_below(group: Group) -> None:
+    for each in _by_expression(group):
+        wide = each.wide_facts()
+        for place, child in enumerate(each.inputs):
+            found: dict[Columns, None] = dict.fromkeys(child.above)
+            for wish in each.wants(place):
+                found[wish] = None
+            for wish in group.above:
+                known = [source for column in wish if (source := each.source_in_facts(place, column)) is not None]
+                reach = wide(place).closure(known, child.columns) & child.column_set
+                if reach:
+                    found[reach] = None
+            child.above = _bounded(found)
+
+
+def _bounded(found: dict[Columns, None]) -> tuple[Columns, ...]:
+    """The smallest sets first: they are the hardest to serve, and serve the most."""
+    return tuple(sorted(found, key=lambda columns: (len(columns), sorted(c.id for c in columns)))[:KEPT])
+
+
+def candidates(group: Group, maximum: Columns) -> list[Columns]:
+    """The column sets worth laying a group out by, to have rows that agree on `maximum` together."""
+    return _candidates(maximum, (*group.above, *group.below), group.facts)
+
+
+def _candidates(maximum: Columns, wanted: Iterable[Columns], facts: Dependencies) -> list[Columns]:
+    useful = frozenset(column for column in maximum if not facts.determines((), (column,))) or maximum
+    found: dict[Columns, None] = {minimize_set(facts, useful): None}
+    cuts: dict[Columns, None] = {}
+    for wish in wanted:
+        closed = facts.closure(wish, useful) & useful
+        if closed and closed != useful:
+            cuts[closed] = None
+    for one, other in combinations(tuple(cuts), 2):
+        if one & other:
+            cuts[one & other] = None
+    for cut in cuts:
+        found[minimize_set(facts, cut)] = None
+    return list(found)[:TRIED]
+
+
+def wants_of(requirement: object) -> Iterator[Columns]:
+    if isinstance(requirement, Clustered):
+        yield requirement.maximum

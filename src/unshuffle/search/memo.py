@@ -1,0 +1,177 @@
+"""The memo: groups of logical expressions that yield the same rows, each group's facts and size derived once.
+
+An expression is a logical operator whose inputs are groups. Inserting the same operator over the same groups twice gives
+the group that it is already in, so shared work is found, not repeated. Exploration rules add expressions to a group, each
+rule once for each expression; the budget bounds how many there may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+from unshuffle.algebra.facts import facts_of, has_facts
+from unshuffle.algebra.logical import Plan, Reference, Shared
+from unshuffle.catalog.schema import Column, ColumnNumbers
+from unshuffle.properties import Dependencies
+from unshuffle.search.trace import Trace
+
+
+class Sizes(Protocol):
+    """What the search asks of an estimate."""
+
+    @property
+    def rows(self) -> float: ...
+
+    def width(self, columns: Iterable[Column]) -> float: ...
+
+    def largest_share(self, columns: Iterable[Column]) -> float: ...
+
+
+Estimator = Callable[[Plan, Sequence[Any], Dependencies], Any]
+Explore = Callable[[Plan, "Memo"], Iterator[Plan]]
+
+
+class Group:
+    """Expressions with the same rows and columns. Compared by identity."""
+
+    def __init__(self, number: int, columns: tuple[Column, ...]) -> None:
+        self.number = number
+        self.columns = columns
+        self.column_set = frozenset(columns)
+        self.expressions: list[Plan] = []
+        self.name: str | None = None  # of a shared rowset
+        self.goals: dict[Any, Any] = {}
+        self.natural: dict[Any, Any] = {}
+        self.implementations: list[Any] | None = None
+        # Column sets that some operator above, or below, would like rows to be laid out by (search.interest).
+        self.above: tuple[frozenset[Column], ...] = ()
+        self.below: tuple[frozenset[Column], ...] = ()
+        self.counts: tuple[int, ...] = ()
+        self.stored = False  # is there a stored layout somewhere below?
+        self._facts: Dependencies | None = None
+        self._wide: Dependencies | None = None
+        self._estimate: Any = None
+        self._width: float | None = None
+
+    @property
+    def children(self) -> tuple[Group, ...]:
+        return ()
+
+    @property
+    def facts(self) -> Dependencies:
+        assert self._facts is not None
+        return self._facts
+
+    @property
+    def estimate(self) -> Any:
+        return self._estimate
+
+    @property
+    def rows(self) -> float:
+        return float(self._estimate.rows)
+
+    @property
+    def bytes(self) -> float:
+        if self._width is None:
+            self._width = float(self._estimate.width(self.columns))
+        return self._width * self.rows
+
+    def __repr__(self) -> str:
+        return f"group {self.number}"
+
+
+class Memo:
+    def __init__(
+        self,
+        estimator: Estimator,
+        rules: Sequence[Explore],
+        numbers: ColumnNumbers,
+        trace: Trace,
+        expressions: int = 2000,
+    ) -> None:
+        self.groups: list[Group] = []
+        self.numbers = numbers
+        self.trace = trace
+        self.budget = expressions
+        self.spent = False
+        self._estimator = estimator
+        self._rules = rules
+        self._table: dict[Plan, Group] = {}
+        self._shared: dict[int, tuple[Shared, Group]] = {}
+        self._inserted = 0
+
+    def insert(self, plan: Plan | Group, into: Group | None = None) -> Group:
+        """The group of a plan, whose leaves may be groups already. With `into`, one more expression of that group."""
+        if isinstance(plan, Group):
+            return plan
+        if isinstance(plan, Shared):
+            return self._insert_shared(plan)
+        node = with_inputs(plan, [self.insert(cast("Plan | Group", child)) for child in plan.children])
+        known = self._table.get(node)
+        if known is not None:
+            return known
+        group = into or self._new(plan.columns)
+        self._table[node] = group
+        group.expressions.append(node)
+        self._inserted += 1
+        self._derive(group, node)
+        self._explore(group, node)
+        return group
+
+    def _insert_shared(self, plan: Shared) -> Group:
+        if id(plan) not in self._shared:
+            group = self.insert(plan.child)
+            group.name = plan.name
+            self._shared[id(plan)] = plan, group
+        return self._shared[id(plan)][1]
+
+    def _new(self, columns: tuple[Column, ...]) -> Group:
+        group = Group(len(self.groups), columns)
+        self.groups.append(group)
+        return group
+
+    def _derive(self, group: Group, node: Plan) -> None:
+        """Facts and size come from the first expression: they belong to the rows, not to one way of writing them."""
+        if group._facts is not None or not has_facts(node):
+            return
+        inputs = cast("tuple[Group, ...]", node.children)
+        derived = facts_of(node, [child.facts for child in inputs])
+        group._facts = derived
+        group._estimate = self._estimator(node, [child.estimate for child in inputs], derived)
+
+    def _explore(self, group: Group, node: Plan) -> None:
+        for rule in self._rules:
+            if self._inserted >= self.budget:
+                if not self.spent:
+                    self.spent = True
+                    self.trace.note(
+                        f"stopped looking for other forms of the query after {self.budget} expressions; the plan is the "
+                        "best of those found"
+                    )
+                return
+            for other in rule(node, self):
+                before = self._inserted
+                self.insert(other, into=group)
+                if self._inserted > before:
+                    self.trace.fired(rule.__name__, group.number)
+
+    @property
+    def size(self) -> int:
+        return self._inserted
+
+
+def with_inputs(plan: Plan, inputs: Sequence[Any]) -> Plan:
+    """The same operator over other inputs."""
+    node: Any = plan
+    if not inputs:
+        return plan
+    if hasattr(node, "child"):
+        return cast(Plan, replace(node, child=inputs[0]))
+    if hasattr(node, "left"):
+        return cast(Plan, replace(node, left=inputs[0], right=inputs[1]))
+    if isinstance(node, Reference):
+        return replace(node, rowset=inputs[0])
+    names = [name for name, _ in node.inputs] if node.inputs and isinstance(node.inputs[0], tuple) else None
+    return cast(Plan, replace(node, inputs=tuple(zip(names, inputs, strict=True)) if names else tuple(inputs)))

@@ -1,0 +1,507 @@
+"""The search: Algorithm 1 of ICDE 2010 over a memo.
+
+A goal is a group and the properties required of it. Its winner is the cheapest of
+
+    natural     an operator that delivers what is required, over inputs that are goals in turn
+    sorted      a sort over the winner of the same goal without its order
+    moved       an exchange over a natural plan of the same group, sorted or not
+
+Winners are kept; a goal is searched again only when it is asked for with a higher limit than it failed at
+(branch-and-bound). Everything is tried in a fixed order and a winner is replaced only by a strictly cheaper plan, so the
+same query gives the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Protocol
+
+from unshuffle.algebra.operators import LocalSort, Move
+from unshuffle.algebra.physical import Amount, Cost, Physical, PhysicalOperator
+from unshuffle.catalog.schema import Column
+from unshuffle.errors import InternalError
+from unshuffle.properties import (
+    Alternative,
+    Clustered,
+    CoPartitioned,
+    Delivered,
+    Dependencies,
+    EveryPartition,
+    Exactly,
+    ExchangeError,
+    HashFunction,
+    InitialPartitioning,
+    JoinKey,
+    OnePartition,
+    Partitioned,
+    Proof,
+    Replicated,
+    Required,
+    Scattered,
+    Serial,
+    match,
+    match_joint,
+    match_partitioning,
+)
+from unshuffle.properties.joint import pushes
+from unshuffle.search.enforcers import Enforcement, exchanges, partition_counts, sort_keys
+from unshuffle.search.interest import prepare
+from unshuffle.search.memo import Group
+from unshuffle.search.requests import (
+    accepts_serial,
+    both_orders,
+    both_partitionings,
+    pushed,
+)
+from unshuffle.search.trace import Trace
+
+
+class CostModel(Protocol):
+    def ideal_partitions(self, rows: float, bytes: float) -> int: ...
+
+    def cost(self, operator: PhysicalOperator, inputs: Sequence[Amount], output: Amount) -> Cost: ...
+
+    def least(self, operator: PhysicalOperator, inputs: Sequence[Amount], output: Amount) -> float: ...
+
+
+@dataclass(slots=True)
+class Implementation:
+    """A physical operator for an expression of a group. `keys` are the equalities of a join or union, if it has some."""
+
+    operator: PhysicalOperator
+    inputs: tuple[Group, ...]
+    expression: Any
+    alternatives: tuple[Alternative, ...]
+    keys: tuple[JoinKey, ...] = ()
+    facts: Callable[[], Dependencies] | None = None  # of a join before it drops columns
+    stored_columns: frozenset[Column] = frozenset()
+
+    def wants(self, place: int) -> Iterator[frozenset[Column]]:
+        if self.keys:
+            yield frozenset(key.columns[place] for key in self.keys)
+            return
+        for each in self.alternatives:
+            wish = each.children[place].partitioning
+            if isinstance(wish, Clustered):
+                yield wish.maximum
+
+    def source(self, place: int, column: Column) -> Column | None:
+        """The column of an input that an output column repeats, if that input's layout can come out."""
+        if self.facts is not None:
+            return column if column in self.inputs[place].column_set else None
+        if self.operator.carried != place:
+            return None
+        return self.operator.source(column)
+
+    def source_in_facts(self, place: int, column: Column) -> Column | None:
+        return column if self.facts is not None else self.source(place, column)
+
+    def wide_facts(self) -> Callable[[int], Dependencies]:
+        """The facts that relate the output's columns with those of an input."""
+        if self.facts is not None:
+            wide = self.facts()
+            return lambda place: wide
+        return lambda place: self.inputs[place].facts
+
+
+@dataclass(slots=True)
+class _Goal:
+    best: Physical | None = None
+    exhausted: float = -1.0  # no plan costs less than this, if there is no best
+
+
+Implement = Callable[[Any, Group], Iterator[Implementation]]
+ANYTHING = Required()
+
+
+class Search:
+    def __init__(self, implement: Implement, model: CostModel, trace: Trace, steps: int = 200_000) -> None:
+        self.model = model
+        self.trace = trace
+        self.spools: dict[int, Physical] = {}  # group number of a shared rowset -> the plan that computes it once
+        self._implement = implement
+        self._steps = steps
+        self._ideals: dict[int, int] = {}
+
+    # --- preparation
+
+    def prepare(self, roots: Sequence[Group]) -> None:
+        """Implements every group that the roots reach, and finds out which layouts are interesting."""
+        waiting = list(roots)
+        while waiting:
+            group = waiting.pop()
+            if group.implementations is not None:
+                continue
+            group.implementations = [each for e in group.expressions for each in self._implement(e, group)]
+            for each in group.implementations:
+                waiting.extend(each.inputs)
+        prepare(roots)
+
+    def forget(self, groups: Sequence[Group]) -> None:
+        """Drops winners, after a decision that they may rest on has changed."""
+        for group in groups:
+            group.goals.clear()
+            group.natural.clear()
+
+    # --- goals
+
+    def solve(self, group: Group, required: Required = ANYTHING, limit: float = inf) -> Physical | None:
+        """The cheapest plan under the limit that delivers what is required, or None."""
+        goal = self._goal(group.goals, group, required)
+        if goal.best is not None:
+            return goal.best if goal.best.cost < limit else None
+        if goal.exhausted >= limit:
+            return None
+        best, bound = None, limit
+        for plan in self._ways(group, required, limit):
+            if plan.cost < bound:
+                self.trace.won(group.number, required, plan, best)
+                best, bound = plan, plan.cost
+        goal.best = best
+        if best is None:
+            goal.exhausted = limit
+        return best
+
+    def _ways(self, group: Group, required: Required, limit: float) -> Iterator[Physical]:
+        bound = limit
+        found = self.natural(group, required, bound)
+        if found is not None:
+            bound = min(bound, found.cost)
+            yield found
+        if required.local and not isinstance(required.partitioning, EveryPartition):
+            below = self.solve(group, Required(required.partitioning), bound)
+            if below is not None:
+                plan = self._sorted(group, below, required)
+                if plan is not None and plan.cost < bound:
+                    bound = plan.cost
+                    yield plan
+        if self._out_of_steps() and bound < inf:
+            return
+        for each in exchanges(required, group, self.ideal(group)):
+            plan = self._moved(group, each, required, bound)
+            if plan is not None and plan.cost < bound:
+                bound = plan.cost
+                yield plan
+
+    def natural(self, group: Group, required: Required, limit: float = inf) -> Physical | None:
+        """The cheapest plan with an operator at its top that delivers what is required by itself."""
+        goal = self._goal(group.natural, group, required)
+        if goal.best is not None:
+            return goal.best if goal.best.cost < limit else None
+        if goal.exhausted >= limit:
+            return None
+        best, bound = None, limit
+        for each in group.implementations or ():
+            if best is not None and self._out_of_steps():
+                break
+            for plan in self._plans(group, each, required, bound):
+                if plan.cost < bound:
+                    self.trace.won(group.number, required, plan, best)
+                    best, bound = plan, plan.cost
+        goal.best = best
+        if best is None:
+            goal.exhausted = limit
+        return best
+
+    def _goal(self, goals: dict[Required, _Goal], group: Group, required: Required) -> _Goal:
+        goal = goals.get(required)
+        if goal is None:
+            goal = goals[required] = _Goal()
+            self.trace.opened(group.number, required)
+        return goal
+
+    def _out_of_steps(self) -> bool:
+        self._steps -= 1
+        if self._steps < 0:
+            self.trace.note("the search stopped at its limit of steps; from there on the first plan found was taken")
+        return self._steps < 0
+
+    # --- natural plans
+
+    def _plans(self, group: Group, each: Implementation, required: Required, limit: float) -> Iterator[Physical]:
+        bound = limit
+        for alternative in each.alternatives:
+            for requests in self._requests(group, each, alternative, required):
+                plan = self._over(group, each, alternative, requests, required, bound)
+                if plan is not None and plan.cost < bound:
+                    bound = plan.cost
+                    yield plan
+
+    def _over(
+        self,
+        group: Group,
+        each: Implementation,
+        alternative: Alternative,
+        requests: Sequence[Required],
+        required: Required,
+        limit: float,
+    ) -> Physical | None:
+        """The operator over the winners of what is asked of its inputs."""
+        least = self.model.least(each.operator, [self._whole(g) for g in each.inputs], self._whole(group))
+        spent = least
+        inputs: list[Physical] = []
+        for child, request in zip(each.inputs, requests, strict=True):
+            plan = self.solve(child, request, limit - spent)
+            if plan is None:
+                return None
+            spent += plan.cost
+            inputs.append(plan)
+        if alternative.joint is not None:
+            known = [(plan.delivered, child.facts) for plan, child in zip(inputs, each.inputs, strict=True)]
+            if not isinstance(match_joint(known, alternative.joint), Proof):
+                return None
+        delivered = each.operator.deliver([p.delivered for p in inputs], [child.facts for child in each.inputs])
+        if required != ANYTHING and not isinstance(match(delivered, required, group.facts), Proof):
+            return None
+        return self.build(group, each.operator, tuple(inputs), delivered, alternative.name)
+
+    def _requests(
+        self, group: Group, each: Implementation, alternative: Alternative, required: Required
+    ) -> Iterator[tuple[Required, ...]]:
+        """What to ask of the inputs: the operator's own needs and what is asked of it, together."""
+        own = alternative.children
+        if not own:
+            yield ()
+            return
+        if alternative.joint is not None:
+            yield from self._joint_requests(group, each, alternative, alternative.joint, required)
+            return
+        carried = each.operator.carried
+        if all(isinstance(child.partitioning, OnePartition) for child in own):
+            if not accepts_serial(required.partitioning):
+                return
+        elif isinstance(required.partitioning, OnePartition):
+            return
+        if carried is None:
+            if (
+                not required.local
+                and isinstance(match_partitioning(Scattered(), required.partitioning, group.facts), Proof)
+            ) or (not required.local and all(isinstance(child.partitioning, OnePartition) for child in own)):
+                yield own
+            return
+        request = self._at_carried(each, own[carried], required)
+        if request is not None:
+            yield tuple(request if place == carried else child for place, child in enumerate(own))
+
+    def _at_carried(self, each: Implementation, own: Required, required: Required) -> Required | None:
+        carried = each.operator.carried
+        assert carried is not None
+        child = each.inputs[carried]
+        facts = each.wide_facts()(carried)
+        wish = pushed(each.operator, required, child.column_set, facts)
+        if wish is None:
+            return self._brought(each, own, required)
+        place = both_partitionings(own.partitioning, wish.partitioning, child.column_set, child.facts)
+        local = both_orders(wish.local, own.local, child.facts)
+        if place is None or local is None:
+            return None
+        return Required(place, local)
+
+    def _brought(self, each: Implementation, own: Required, required: Required) -> Required | None:
+        """An order that the operator makes itself (a heap of first rows): asked of nobody."""
+        if not required.local or each.operator.keeps_order:
+            return None
+        return self._at_carried(each, own, Required(required.partitioning))
+
+    # --- operators over inputs laid out alike
+
+    def _joint_requests(
+        self, group: Group, each: Implementation, alternative: Alternative, joint: CoPartitioned, required: Required
+    ) -> Iterator[tuple[Required, ...]]:
+        if isinstance(required.partitioning, OnePartition | EveryPartition):
+            return
+        locals_ = self._joint_orders(each, alternative, required)
+        if locals_ is None:
+            return
+        facts = [child.facts for child in each.inputs]
+        for layouts in self._layouts(group, each, joint, required):
+            result = each.operator.deliver([Delivered(layout) for layout in layouts], facts)
+            if isinstance(match_partitioning(result.partitioning, required.partitioning, group.facts), Proof):
+                yield tuple(Required(Exactly(layout), local) for layout, local in zip(layouts, locals_, strict=True))
+
+    def _joint_orders(
+        self, each: Implementation, alternative: Alternative, required: Required
+    ) -> tuple[Any, ...] | None:
+        own = [child.local for child in alternative.children]
+        if not required.local:
+            return tuple(own)
+        carried = each.operator.carried
+        if carried is None or not each.operator.keeps_order:
+            return None
+        child = each.inputs[carried]
+        wish = pushed(each.operator, Required(local=required.local), child.column_set, each.wide_facts()(carried))
+        local = both_orders(wish.local, own[carried], child.facts) if wish is not None else None
+        if local is None:
+            return None
+        return tuple(local if place == carried else mine for place, mine in enumerate(own))
+
+    def _layouts(
+        self, group: Group, each: Implementation, joint: CoPartitioned, required: Required
+    ) -> Iterator[tuple[Partitioned, ...]]:
+        """Layouts that would serve all inputs at once: what is asked for from above, what inputs have, what is
+        interesting (SIGMOD 2012, section 3.3.2)."""
+        seen: set[tuple[Partitioned, ...]] = set()
+        for layouts in self._every_layout(group, each, joint, required):
+            if layouts not in seen:
+                seen.add(layouts)
+                yield layouts
+
+    def _every_layout(
+        self, group: Group, each: Implementation, joint: CoPartitioned, required: Required
+    ) -> Iterator[tuple[Partitioned, ...]]:
+        carried = each.operator.carried
+        if isinstance(required.partitioning, Exactly):
+            if carried is not None:
+                above = Required(required.partitioning)
+                wish = pushed(each.operator, above, each.inputs[carried].column_set, each.wide_facts()(carried))
+                if wish is not None and isinstance(wish.partitioning, Exactly):
+                    yield from self._follow(each, joint, carried, Delivered(wish.partitioning.layout))
+            return
+        for place, child in enumerate(each.inputs):
+            if child.stored:
+                wish_keys = Clustered(frozenset(key.columns[place] for key in joint.keys), nulls_meet=False)
+                plan = self.solve(child, Required(wish_keys))
+                if plan is not None:
+                    yield from self._follow(each, joint, place, plan.delivered)
+        for keys in self._key_sets(group, each, joint):
+            for count in self._joint_counts(each):
+                function = HashFunction(tuple(key.type for key in keys), count)
+                yield tuple(
+                    Partitioned(function, tuple(key.columns[place] for key in keys))
+                    for place in range(len(each.inputs))
+                )
+
+    @staticmethod
+    def _follow(
+        each: Implementation, joint: CoPartitioned, leader: int, given: Delivered
+    ) -> Iterator[tuple[Partitioned, ...]]:
+        """The layout of one input, pushed to the others."""
+        inputs = [
+            (given if place == leader else Delivered(Scattered()), child.facts)
+            for place, child in enumerate(each.inputs)
+        ]
+        for push in pushes(inputs, joint):
+            yield push.layouts
+
+    def _key_sets(self, group: Group, each: Implementation, joint: CoPartitioned) -> Iterator[tuple[JoinKey, ...]]:
+        """Subsets of the keys that are interesting: all, and what serves an operator above or below as well."""
+        usable = [key for key in joint.keys if key.type is not None]
+        fixed = [key for key in usable if not each.inputs[0].facts.determines((), (key.columns[0],))]
+        usable = fixed or usable
+        if not usable:
+            return
+        wide = each.wide_facts()
+        sets: dict[frozenset[int], None] = {}
+        for wish in group.above:
+            facts = wide(0)
+            known = [s for c in wish if (s := each.source_in_facts(0, c)) is not None]
+            sets[frozenset(i for i, key in enumerate(usable) if facts.determines(known, (key.columns[0],)))] = None
+        for place, child in enumerate(each.inputs):
+            for wish in child.below:
+                held = child.facts
+                sets[frozenset(i for i, key in enumerate(usable) if held.determines(wish, (key.columns[place],)))] = (
+                    None
+                )
+        found: dict[frozenset[int], None] = {frozenset(range(len(usable))): None}
+        cuts = [cut for cut in sets if cut]
+        for one in cuts:
+            for other in cuts:
+                if one & other:
+                    found[one & other] = None
+        for chosen in list(found)[:8]:
+            yield tuple(key for i, key in enumerate(usable) if i in chosen)
+
+    def _joint_counts(self, each: Implementation) -> list[int]:
+        counts: dict[int, None] = {}
+        largest = max(each.inputs, key=lambda child: child.bytes)
+        counts.update(dict.fromkeys(partition_counts(largest, self.ideal(largest))))
+        for child in each.inputs:
+            counts.update(dict.fromkeys(self.ideal(below) for below in (child, *self._inputs_below(child))))
+        return sorted(counts, reverse=True)[:4]
+
+    @staticmethod
+    def _inputs_below(group: Group) -> Iterator[Group]:
+        """The inputs of an input: an exchange that serves both may be best placed under the lower one."""
+        for each in (group.implementations or ())[:1]:
+            yield from each.inputs
+
+    # --- enforcers
+
+    def _sorted(self, group: Group, plan: Physical, required: Required) -> Physical | None:
+        keys = sort_keys(required.local, group.facts)
+        if not keys:
+            return None
+        return self.build(group, LocalSort(keys, group.columns), (plan,), Delivered(plan.delivered.partitioning, keys))
+
+    def _moved(self, group: Group, each: Enforcement, required: Required, limit: float) -> Physical | None:
+        operator = Move(each.how, group.columns)
+        least = self.model.least(operator, [self._whole(group)], self._whole(group))
+        plan = self._in_place(group, each.input, limit - least)
+        if plan is None:
+            return None
+        if isinstance(each.how, InitialPartitioning) and not isinstance(plan.delivered.partitioning, Serial):
+            return None
+        try:
+            delivered = operator.deliver([plan.delivered], [group.facts])
+        except ExchangeError:
+            return None
+        if not isinstance(match(delivered, required, group.facts), Proof):
+            return None
+        return self.build(group, operator, (plan,), delivered)
+
+    def _in_place(self, group: Group, required: Required, limit: float) -> Physical | None:
+        """The cheapest plan with no exchange at its top, sorted if need be."""
+        best = self.natural(group, required, limit)
+        if required.local:
+            below = self.natural(group, Required(required.partitioning), best.cost if best is not None else limit)
+            plan = self._sorted(group, below, required) if below is not None else None
+            if plan is not None and plan.cost < (best.cost if best is not None else limit):
+                best = plan
+        return best
+
+    # --- building
+
+    def ideal(self, group: Group) -> int:
+        found = self._ideals.get(group.number)
+        if found is None:
+            found = self._ideals[group.number] = self.model.ideal_partitions(group.rows, group.bytes)
+        return found
+
+    def _whole(self, group: Group) -> Amount:
+        return Amount(group.rows, group.bytes, self.ideal(group), 0.0)
+
+    def amount(self, group: Group, delivered: Delivered) -> Amount:
+        """How a group's rows lie under a layout."""
+        match delivered.partitioning:
+            case Serial():
+                return Amount(group.rows, group.bytes, 1, 1.0)
+            case Replicated():
+                return Amount(group.rows, group.bytes, 0, 1.0)
+            case Scattered(partitions=count):
+                number = count or self.ideal(group)
+                return Amount(group.rows, group.bytes, number, 1 / number)
+            case Partitioned() as layout:
+                number = layout.function.partitions
+                share = group.estimate.largest_share(layout.columns)
+                return Amount(group.rows, group.bytes, number, min(1.0, max(1 / number, share)))
+
+    def build(
+        self,
+        group: Group,
+        operator: PhysicalOperator,
+        inputs: tuple[Physical, ...],
+        delivered: Delivered,
+        alternative: str = "",
+    ) -> Physical:
+        amount = self.amount(group, delivered)
+        own = self.model.cost(operator, [each.amount for each in inputs], amount)
+        total = own.seconds + sum(each.cost for each in inputs)
+        return Physical(operator, inputs, delivered, group.facts, amount, own, total, alternative, group=group.number)
+
+    def best(self, group: Group, required: Required = ANYTHING) -> Physical:
+        plan = self.solve(group, required)
+        if plan is None:
+            raise InternalError(f"no plan delivers {required}")
+        return plan
