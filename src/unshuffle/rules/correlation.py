@@ -56,6 +56,7 @@ from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.catalog.types import common_type
 from unshuffle.properties import interchangeable
+from unshuffle.rules.computed import Computed
 from unshuffle.rules.conditions import substitute, taken_by_subqueries
 
 BOOLEAN = pa.bool_()
@@ -258,7 +259,7 @@ class Keyed:
 
 def by_keys(below: Uncorrelated, outer: Columns, numbers: ColumnNumbers, free: Columns = frozenset()) -> Keyed | None:
     """The conditions as equalities of columns; those that read only `free` columns of the plan may be anything."""
-    computed: dict[Expression, Column] = {}
+    computed = Computed(numbers)
     keys: list[Column] = []
     solid: list[Column] = []
     conditions: list[Expression] = []
@@ -270,19 +271,13 @@ def by_keys(below: Uncorrelated, outer: Columns, numbers: ColumnNumbers, free: C
         if found is None:
             return None
         word, inner, other = found
-        if isinstance(inner, Ref):
-            key = inner.column
-        else:
-            if inner not in computed:
-                computed[inner] = numbers.new("key", inner.type)
-            key = computed[inner]
+        key = computed.column(inner, "key")
         keys.append(key)
         solid += [key] if word == "=" else []
         conditions.append(Call(word, (Ref(key), other), BOOLEAN))
-    plan = below.plan
-    if computed:
-        plan = Project(plan, (*((c, Ref(c)) for c in plan.columns), *((c, e) for e, c in computed.items())))
-    return Keyed(plan, tuple(dict.fromkeys(keys)), tuple(conditions), tuple(dict.fromkeys(solid)))
+    return Keyed(
+        computed.beneath(below.plan), tuple(dict.fromkeys(keys)), tuple(conditions), tuple(dict.fromkeys(solid))
+    )
 
 
 def equality(condition: Expression, outer: Columns) -> tuple[str, Expression, Expression] | None:

@@ -44,6 +44,7 @@ from unshuffle.algebra.logical import (
 from unshuffle.algebra.predicates import conjunction, is_deterministic, not_null_if_true
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
+from unshuffle.rules.computed import only
 from unshuffle.rules.correlation import (
     BOOLEAN,
     Columns,
@@ -90,9 +91,7 @@ class Joined:
     def over(self, columns: tuple[Column, ...], conditions: list[Expression]) -> Plan:
         """The rows for which the conditions are true, without the columns that were joined to find out."""
         self.keep(conditions)
-        if self.plan.columns == columns:
-            return self.plan
-        return Project(self.plan, tuple((column, Ref(column)) for column in columns))
+        return only(self.plan, columns)
 
     def _pulled(self, subquery: Subquery, plan: Plan) -> Uncorrelated | None:
         """The subquery's plan by itself. None if it reads more than the outer plan, or has columns that are already
