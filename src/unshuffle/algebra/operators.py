@@ -204,6 +204,23 @@ class Rename(_Carries):
         return made
 
 
+@dataclass(frozen=True, slots=True)
+class Enlarge(_Carries):
+    """Expand: some copies of each row, one after another, so what is sorted stays sorted on the columns that pass."""
+
+    expand: logical.Expand
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.expand.columns
+
+    def source(self, column: Column) -> Column | None:
+        return column if column in self.expand.child.columns else None
+
+    def deliver(self, given: Given, facts: Known) -> Delivered:
+        return through_project(given[0], facts[0], self.expand.child.columns)
+
+
 # --- aggregates
 
 

@@ -238,6 +238,7 @@ _RULES: dict[type, Rule] = {
     ops.Select: _select,
     ops.Compute: _compute,
     ops.Rename: _nothing,
+    ops.Enlarge: _enlarge,
     ops.HashAggregate: _hash_aggregate,
     ops.StreamAggregate: _stream_aggregate,
     ops.HashJoin: _hash_join,

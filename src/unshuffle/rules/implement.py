@@ -94,6 +94,15 @@ def _group_by(plan: logical.GroupBy) -> Iterator[Implementation]:
     yield _over(plan, ops.StreamAggregate(plan.keys, plan.aggregates))
 
 
+def _distinct(plan: logical.Distinct) -> Iterator[Implementation]:
+    yield _over(plan, ops.HashAggregate(plan.columns, ()))
+    yield _over(plan, ops.StreamAggregate(plan.columns, ()))
+
+
+def _expand(plan: logical.Expand) -> Iterator[Implementation]:
+    yield _over(plan, ops.Enlarge(plan))
+
+
 def _partial_group_by(plan: logical.PartialGroupBy) -> Iterator[Implementation]:
     yield _over(plan, ops.HashAggregate(plan.keys, plan.states, "partial"))
     if plan.keys:
@@ -262,6 +271,8 @@ _RULES: dict[type, Callable[[Any], Iterator[Implementation]]] = {
     logical.PartialGroupBy: _partial_group_by,
     logical.FinalGroupBy: _final_group_by,
     logical.GroupingSets: _grouping_sets,
+    logical.Distinct: _distinct,
+    logical.Expand: _expand,
     logical.Window: _window,
     logical.Sort: _sort,
     logical.Limit: _limit,
