@@ -123,9 +123,9 @@ class Scan(_Leaf):
     columns: tuple[Column, ...]
     keys: tuple[Key, ...] = ()
     dependencies: tuple[Dependency, ...] = ()
-    layout: Delivered | None = None  # of files that are stored in partitions
     span: Span | None = field(default=None, compare=False)
     statistics: TableStatistics | None = field(default=None, compare=False)
+    layout: Delivered | None = None  # of files that are stored in partitions
 
     def renamed(self, columns: Mapping[Column, Column]) -> Scan:
         """The same files under other column numbers, with all that is known of them."""

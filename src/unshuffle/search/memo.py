@@ -50,6 +50,10 @@ class Group:
         self.below: tuple[frozenset[Column], ...] = ()
         self.counts: tuple[int, ...] = ()
         self.stored = False  # is there a stored layout somewhere below?
+        # What any plan of the group costs at the least, and any exchange of it; the largest shares found so far.
+        self.floor = 0.0
+        self.least_move = 0.0
+        self.shares: dict[tuple[Column, ...], float] = {}
         self._facts: Dependencies | None = None
         self._wide: Dependencies | None = None
         self._estimate: Any = None

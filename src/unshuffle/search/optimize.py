@@ -31,12 +31,14 @@ from unshuffle.properties import (
     EveryPartition,
     Exactly,
     ExchangeError,
+    FullMerge,
     HashFunction,
     InitialPartitioning,
     JoinKey,
     OnePartition,
     Partitioned,
     Proof,
+    RandomMerge,
     Replicated,
     Required,
     Scattered,
@@ -77,6 +79,8 @@ class Implementation:
     keys: tuple[JoinKey, ...] = ()
     facts: Callable[[], Dependencies] | None = None  # of a join before it drops columns
     stored_columns: frozenset[Column] = frozenset()
+    least: float = 0.0  # what the operator itself costs at the least
+    floor: float = 0.0  # the same, with all that is below it
 
     def wants(self, place: int) -> Iterator[frozenset[Column]]:
         if self.keys:
@@ -114,6 +118,7 @@ class _Goal:
 
 Implement = Callable[[Any, Group], Iterator[Implementation]]
 ANYTHING = Required()
+_GATHER = FullMerge(RandomMerge())
 
 
 class Search:
@@ -138,6 +143,34 @@ class Search:
             for each in group.implementations:
                 waiting.extend(each.inputs)
         prepare(roots)
+        for group in self._bottom_up(roots):
+            self._find_floor(group)
+
+    def _find_floor(self, group: Group) -> None:
+        """A cost that no plan of the group is under, whatever is required of it: for branch-and-bound."""
+        floor = inf
+        for each in group.implementations or ():
+            each.least = self.model.least(each.operator, [self._whole(g) for g in each.inputs], self._whole(group))
+            each.floor = each.least + sum(child.floor for child in each.inputs)
+            floor = min(floor, each.floor)
+        group.floor = 0.0 if floor == inf else floor
+        whole = [self._whole(group)]
+        group.least_move = self.model.least(Move(_GATHER, group.columns), whole, whole[0])
+
+    @staticmethod
+    def _bottom_up(roots: Sequence[Group]) -> Iterator[Group]:
+        seen: set[int] = set()
+
+        def visit(group: Group) -> Iterator[Group]:
+            if group.number not in seen:
+                seen.add(group.number)
+                for each in group.implementations or ():
+                    for child in each.inputs:
+                        yield from visit(child)
+                yield group
+
+        for root in roots:
+            yield from visit(root)
 
     def forget(self, groups: Sequence[Group]) -> None:
         """Drops winners, after a decision that they may rest on has changed."""
@@ -177,7 +210,7 @@ class Search:
                 if plan is not None and plan.cost < bound:
                     bound = plan.cost
                     yield plan
-        if self._out_of_steps() and bound < inf:
+        if bound <= group.floor + group.least_move or (self._out_of_steps() and bound < inf):
             return
         for each in exchanges(required, group, self.ideal(group)):
             plan = self._moved(group, each, required, bound)
@@ -194,10 +227,13 @@ class Search:
             return None
         best, bound = None, limit
         for each in group.implementations or ():
+            if each.floor >= bound:
+                continue
             if best is not None and self._out_of_steps():
                 break
-            for plan in self._plans(group, each, required, bound):
-                if plan.cost < bound:
+            for alternative, requests in self._requests(group, each, required):
+                plan = self._over(group, each, alternative, requests, required, bound)
+                if plan is not None and plan.cost < bound:
                     self.trace.won(group.number, required, plan, best)
                     best, bound = plan, plan.cost
         goal.best = best
@@ -220,15 +256,6 @@ class Search:
 
     # --- natural plans
 
-    def _plans(self, group: Group, each: Implementation, required: Required, limit: float) -> Iterator[Physical]:
-        bound = limit
-        for alternative in each.alternatives:
-            for requests in self._requests(group, each, alternative, required):
-                plan = self._over(group, each, alternative, requests, required, bound)
-                if plan is not None and plan.cost < bound:
-                    bound = plan.cost
-                    yield plan
-
     def _over(
         self,
         group: Group,
@@ -239,14 +266,13 @@ class Search:
         limit: float,
     ) -> Physical | None:
         """The operator over the winners of what is asked of its inputs."""
-        least = self.model.least(each.operator, [self._whole(g) for g in each.inputs], self._whole(group))
-        spent = least
+        spent = each.floor
         inputs: list[Physical] = []
         for child, request in zip(each.inputs, requests, strict=True):
-            plan = self.solve(child, request, limit - spent)
+            plan = self.solve(child, request, limit - (spent - child.floor))
             if plan is None:
                 return None
-            spent += plan.cost
+            spent += plan.cost - child.floor
             inputs.append(plan)
         if alternative.joint is not None:
             known = [(plan.delivered, child.facts) for plan, child in zip(inputs, each.inputs, strict=True)]
@@ -258,38 +284,36 @@ class Search:
         return self.build(group, each.operator, tuple(inputs), delivered, alternative.name)
 
     def _requests(
-        self, group: Group, each: Implementation, alternative: Alternative, required: Required
-    ) -> Iterator[tuple[Required, ...]]:
+        self, group: Group, each: Implementation, required: Required
+    ) -> Iterator[tuple[Alternative, tuple[Required, ...]]]:
         """What to ask of the inputs: the operator's own needs and what is asked of it, together."""
-        own = alternative.children
-        if not own:
-            yield ()
-            return
-        if alternative.joint is not None:
-            yield from self._joint_requests(group, each, alternative, alternative.joint, required)
-            return
-        carried = each.operator.carried
-        if all(isinstance(child.partitioning, OnePartition) for child in own):
-            if not accepts_serial(required.partitioning):
-                return
-        elif isinstance(required.partitioning, OnePartition):
-            return
-        if carried is None:
-            if (
-                not required.local
-                and isinstance(match_partitioning(Scattered(), required.partitioning, group.facts), Proof)
-            ) or (not required.local and all(isinstance(child.partitioning, OnePartition) for child in own)):
-                yield own
-            return
-        request = self._at_carried(each, own[carried], required)
-        if request is not None:
-            yield tuple(request if place == carried else child for place, child in enumerate(own))
+        serial = accepts_serial(required.partitioning)
+        only_serial = isinstance(required.partitioning, OnePartition)
+        for alternative in each.alternatives:
+            own = alternative.children
+            if not own:
+                yield alternative, ()
+            elif alternative.joint is not None:
+                for requests in self._joint_requests(group, each, alternative, alternative.joint, required):
+                    yield alternative, requests
+            elif not (serial if alternative.name == "serial" else not only_serial):
+                continue
+            elif each.operator.carried is None:
+                if not required.local and (alternative.name == "serial" or _anyhow_serves(required, group)):
+                    yield alternative, own
+            else:
+                carried = each.operator.carried
+                request = self._at_carried(each, own[carried], required)
+                if request is not None:
+                    yield alternative, (*own[:carried], request, *own[carried + 1 :])
 
     def _at_carried(self, each: Implementation, own: Required, required: Required) -> Required | None:
         carried = each.operator.carried
         assert carried is not None
+        if required == ANYTHING:
+            return own
         child = each.inputs[carried]
-        facts = each.wide_facts()(carried)
+        facts = each.facts() if each.facts is not None else child.facts
         wish = pushed(each.operator, required, child.column_set, facts)
         if wish is None:
             return self._brought(each, own, required)
@@ -436,13 +460,12 @@ class Search:
         return self.build(group, LocalSort(keys, group.columns), (plan,), Delivered(plan.delivered.partitioning, keys))
 
     def _moved(self, group: Group, each: Enforcement, required: Required, limit: float) -> Physical | None:
-        operator = Move(each.how, group.columns)
-        least = self.model.least(operator, [self._whole(group)], self._whole(group))
-        plan = self._in_place(group, each.input, limit - least)
+        plan = self._in_place(group, each.input, limit - group.least_move)
         if plan is None:
             return None
         if isinstance(each.how, InitialPartitioning) and not isinstance(plan.delivered.partitioning, Serial):
             return None
+        operator = Move(each.how, group.columns)
         try:
             delivered = operator.deliver([plan.delivered], [group.facts])
         except ExchangeError:
@@ -484,7 +507,9 @@ class Search:
                 return Amount(group.rows, group.bytes, number, 1 / number)
             case Partitioned() as layout:
                 number = layout.function.partitions
-                share = group.estimate.largest_share(layout.columns)
+                share = group.shares.get(layout.columns)
+                if share is None:
+                    share = group.shares[layout.columns] = float(group.estimate.largest_share(layout.columns))
                 return Amount(group.rows, group.bytes, number, min(1.0, max(1 / number, share)))
 
     def build(
@@ -505,3 +530,7 @@ class Search:
         if plan is None:
             raise InternalError(f"no plan delivers {required}")
         return plan
+
+
+def _anyhow_serves(required: Required, group: Group) -> bool:
+    return isinstance(match_partitioning(Scattered(), required.partitioning, group.facts), Proof)
