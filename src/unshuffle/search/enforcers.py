@@ -129,8 +129,8 @@ def _gather(local: Local, group: Group) -> Iterator[Enforcement]:
     if not keys:
         return
     yield Enforcement(FullMerge(SortMerge(keys)), Required(PARALLEL, keys))
-    if group.above or group.below or group.stored:
+    first = local[0]
+    if isinstance(first, Sorted) and (group.stored or first.column in group.ordered):
         yield Enforcement(FullMerge(SortConcatMerge(keys)), Required(RangeOrdered(keys, parallel=True), keys))
-        first = local[0]
-        if isinstance(first, Grouped):
-            yield Enforcement(FullMerge(ConcatMerge()), Required(Clustered(first.columns, parallel=True), local))
+    if isinstance(first, Grouped) and (group.above or group.below or group.stored):
+        yield Enforcement(FullMerge(ConcatMerge()), Required(Clustered(first.columns, parallel=True), local))

@@ -18,7 +18,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
-from unshuffle.properties import Clustered, Dependencies
+from unshuffle.properties import Dependencies, RangeOrdered
 from unshuffle.properties.cover import minimize_set
 
 if TYPE_CHECKING:
@@ -100,6 +100,15 @@ def _tell_below(group: Group) -> None:
                 if reach:
                     found[reach] = None
             child.above = _bounded(found)
+            child.ordered |= _orders(group, each, place)
+
+
+def _orders(group: Group, each: Implementation, place: int) -> frozenset[Column]:
+    """Columns that partitions are wanted in order on, by this operator or one above."""
+    own = [child.partitioning for alternative in each.alternatives for child in alternative.children[place : place + 1]]
+    keys = [wish.keys[0].column for wish in own if isinstance(wish, RangeOrdered)]
+    passed = [source for column in group.ordered if (source := each.source(place, column)) is not None]
+    return frozenset((*keys, *passed))
 
 
 def _bounded(found: dict[Columns, None]) -> tuple[Columns, ...]:
@@ -126,8 +135,3 @@ def _candidates(maximum: Columns, wanted: Iterable[Columns], facts: Dependencies
     for cut in cuts:
         found[minimize_set(facts, cut)] = None
     return list(found)[:TRIED]
-
-
-def wants_of(requirement: object) -> Iterator[Columns]:
-    if isinstance(requirement, Clustered):
-        yield requirement.maximum

@@ -49,6 +49,7 @@ class Group:
         self.above: tuple[frozenset[Column], ...] = ()
         self.below: tuple[frozenset[Column], ...] = ()
         self.counts: tuple[int, ...] = ()
+        self.ordered: frozenset[Column] = frozenset()  # wanted in order, from one partition to the next
         self.stored = False  # is there a stored layout somewhere below?
         # What any plan of the group costs at the least, and any exchange of it; the largest shares found so far.
         self.floor = 0.0
