@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from unshuffle.algebra.expressions import (
+    AggregateCall,
     Call,
     Cast,
     Exists,
@@ -16,8 +17,8 @@ from unshuffle.algebra.expressions import (
     Literal,
     Ref,
     ScalarSubquery,
-    columns_of,
     map_operands,
+    operands,
     walk,
 )
 from unshuffle.algebra.logical import Filter, Join, Plan, Project, SetOperation
@@ -28,9 +29,17 @@ from unshuffle.algebra.predicates import (
     depends_on_inputs_only,
     is_deterministic,
 )
+from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 
 Renaming = Mapping[Column, Expression]
+
+# Where rows of the left (right) input that match nothing are gone: its ON conjuncts may be its filter.
+FILTERS_LEFT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
+FILTERS_RIGHT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+# Where each row of the result holds a row of the left (right) input as it was.
+KEEPS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+KEEPS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
 
 _LIKE_COMPARISONS = COMPARISONS | frozenset(("<=>", "in", "between", "isnull", "isnotnull", "not", "and", "or"))
 
@@ -46,10 +55,29 @@ def substitute(expression: Expression, instead: Renaming) -> Expression:
             return map_operands(expression, lambda part: substitute(part, instead))
 
 
+def moved_by(condition: Expression) -> frozenset[Column] | None:
+    """The columns that a condition reads, if it may be evaluated elsewhere, on other rows than it was written for. None if
+    it gives another result each time, or reads a correlated subquery, whose plan cannot be rewritten from outside."""
+    found: set[Column] = set()
+    waiting = [condition]
+    while waiting:
+        part = waiting.pop()
+        match part:
+            case Ref(column=column):
+                found.add(column)
+            case Literal():
+                pass
+            case Call(deterministic=False) | AggregateCall(deterministic=False):
+                return None
+            case ScalarSubquery(outer=outer) | Exists(outer=outer) | InSubquery(outer=outer) if outer:
+                return None
+            case _:
+                waiting.extend(operands(part))
+    return frozenset(found)
+
+
 def is_movable(condition: Expression) -> bool:
-    """May it be evaluated elsewhere, on other rows than it was written for? Only if it gives one result wherever it is,
-    and what it reads can be replaced: a correlated subquery's plan cannot be rewritten from outside."""
-    return is_deterministic(condition) and not taken_by_subqueries(condition)
+    return moved_by(condition) is not None
 
 
 def taken_by_subqueries(expression: Expression) -> frozenset[Column]:
@@ -76,7 +104,8 @@ def parted(
     moving: list[Expression] = []
     staying: list[Expression] = []
     for part in conjuncts(condition):
-        (moving if is_movable(part) and goes(part, columns_of(part)) else staying).append(part)
+        read = moved_by(part)
+        (moving if read is not None and goes(part, read) else staying).append(part)
     return moving, staying
 
 

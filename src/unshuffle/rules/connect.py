@@ -18,8 +18,10 @@ from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.rules.conditions import is_movable
 from unshuffle.rules.rewriting import Rewriting
+from unshuffle.rules.traverse import on
 
 
+@on(Join)
 def avoid_products(plan: Plan, context: Rewriting) -> Plan | None:
     """Inner joins may be done in any order, each condition as soon as its columns are there.
 

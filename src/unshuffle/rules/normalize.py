@@ -1,8 +1,8 @@
 """The sequence of all rewrites that always help: what a plan goes through before the search begins.
 
-Each round sends conditions down, then looks at what the operators have become, from the leaves up, and last drops the
-columns that nobody reads; a join whose columns nobody reads may then go, and conditions pass where it stood. Rounds go on
-until one changes nothing.
+A round sends conditions down and looks at what the operators have become, from the leaves up, until nothing more follows;
+then it drops the columns that nobody reads. A join whose columns nobody reads may go now, and conditions pass where it
+stood: rounds go on until one eliminates nothing.
 """
 
 from __future__ import annotations
@@ -10,30 +10,58 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unshuffle.algebra.logical import Foreign, Plan, Script
-from unshuffle.rules import connect, projects, push, push_join
-from unshuffle.rules.prune import prune_columns
+from unshuffle.rules import connect, desugar, eliminate, eliminate_join, empty, infer, projects, push, push_join, unnest
+from unshuffle.rules.eliminate import decide_filter
+from unshuffle.rules.prune import Pruned, prune_columns
 from unshuffle.rules.rewriting import Rewriting
-from unshuffle.rules.traverse import ascend, descend, has_subqueries
+from unshuffle.rules.traverse import Done, ascend, descend, has_subqueries
 
-# Most plans settle in three; what a further round finds is worth less than its time.
+# Most plans settle in two; what a further round finds is worth less than its time.
 ROUNDS = 5
 
 DOWN = (*push_join.RULES, *push.RULES)
-UP = (*projects.RULES,)
+UP = (*desugar.RULES, *projects.RULES, *empty.RULES, *infer.RULES, decide_filter)
+AFTER_PRUNING = (*projects.RULES, *eliminate.RULES, *eliminate_join.RULES)
 
 
 def normalize(plan: Plan, context: Rewriting) -> Plan:
     """The same rows, under the same columns: filters at the scans, no columns that nobody reads."""
-    nested = has_subqueries(plan)
+    if has_subqueries(plan):
+        plan = ascend(plan, unnest.RULES, context)
+    passes = _Passes(context, nested=has_subqueries(plan))
     for _ in range(ROUNDS):
-        before = plan
-        plan = descend(plan, DOWN, context, nested)
-        plan = descend(plan, connect.RULES, context, nested)
-        plan = ascend(plan, UP, context, nested)
-        plan = prune_columns(plan, context, nested)
-        if plan is before or plan == before:
+        plan = passes.pruned(passes.settled(plan))
+        changed = passes.looked_at(plan)
+        if changed is plan:
             break
+        plan = changed
     return plan
+
+
+class _Passes:
+    """Rules by the way they go through a plan, each with what it need not see again."""
+
+    def __init__(self, context: Rewriting, nested: bool) -> None:
+        self._context, self._nested = context, nested
+        self._down, self._connected, self._up, self._after = Done(), Done(), Done(), Done()
+        self._pruned: Pruned = {}
+
+    def settled(self, plan: Plan) -> Plan:
+        """Conditions as far down as they go, and what follows from them, until nothing does."""
+        for _ in range(ROUNDS):
+            plan = descend(plan, DOWN, self._context, self._nested, self._down)
+            plan = descend(plan, connect.RULES, self._context, self._nested, self._connected)
+            changed = ascend(plan, UP, self._context, self._nested, self._up)
+            if changed is plan:
+                break
+            plan = changed
+        return plan
+
+    def pruned(self, plan: Plan) -> Plan:
+        return prune_columns(plan, self._context, self._nested, self._pruned)
+
+    def looked_at(self, plan: Plan) -> Plan:
+        return ascend(plan, AFTER_PRUNING, self._context, self._nested, self._after)
 
 
 def normalize_script(script: Script, context: Rewriting) -> Script:

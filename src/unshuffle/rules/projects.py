@@ -18,8 +18,10 @@ from unshuffle.algebra.predicates import is_deterministic
 from unshuffle.catalog.schema import Column
 from unshuffle.rules.conditions import definitions, substitute, taken_by_subqueries
 from unshuffle.rules.rewriting import Rewriting
+from unshuffle.rules.traverse import on
 
 
+@on(Project)
 def drop_identity_project(plan: Plan, context: Rewriting) -> Plan | None:
     """A projection that yields its input's columns, each as it is and in their order, does nothing.
 
@@ -31,6 +33,7 @@ def drop_identity_project(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Project)
 def merge_projects(plan: Plan, context: Rewriting) -> Plan | None:
     """An expression over columns that a projection makes is one over what they are made of.
 

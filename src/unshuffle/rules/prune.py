@@ -45,16 +45,18 @@ from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import map_subqueries, subqueries_of, with_inputs
 
 Columns = frozenset[Column]
+# Operators that had no column to drop, by their ids and what was needed of them.
+Pruned = dict[tuple[int, Columns], Plan]
 
 
-def prune_columns(plan: Plan, context: Rewriting, nested: bool = True) -> Plan:
+def prune_columns(plan: Plan, context: Rewriting, nested: bool = True, done: Pruned | None = None) -> Plan:
     """A whole plan, of which every column is needed, without the columns that are not.
 
     Not below DISTINCT, INTERSECT and EXCEPT, nor grouping columns: there a column tells rows apart even if nobody reads it.
     """
     if prune_columns.__name__ in context.disabled:
         return plan
-    pruning = _Pruning(nested)
+    pruning = _Pruning(nested, {} if done is None else done)
     needed = frozenset(plan.columns)
     if any(isinstance(node, Reference) for node in walk(plan)):
         pruning.gather(plan, needed)
@@ -65,8 +67,9 @@ def prune_columns(plan: Plan, context: Rewriting, nested: bool = True) -> Plan:
 
 
 class _Pruning:
-    def __init__(self, nested: bool) -> None:
+    def __init__(self, nested: bool, done: Pruned) -> None:
         self._nested = nested  # may expressions hold plans?
+        self._done = done
         self._wanted: dict[int, set[int]] = {}  # places of a shared rowset's columns that some use needs
         self._shared: dict[int, Shared] = {}
 
@@ -89,6 +92,15 @@ class _Pruning:
     def prune(self, plan: Plan, needed: Columns) -> Plan:
         """The plan with the needed columns, and no others that it can do without."""
         needed = _at_least_one(plan, needed)
+        if (id(plan), needed) in self._done:
+            return plan
+        pruned = self._pruned(plan, needed)
+        # Of a shared rowset other uses may need more another time.
+        if pruned is plan and not self._wanted:
+            self._done[id(plan), needed] = plan
+        return pruned
+
+    def _pruned(self, plan: Plan, needed: Columns) -> Plan:
         if self._nested:
             plan = map_subqueries(plan, lambda inner: self.prune(inner, frozenset(inner.columns)))
         if isinstance(plan, Reference):

@@ -40,8 +40,10 @@ from unshuffle.rules.conditions import (
     substitute,
 )
 from unshuffle.rules.rewriting import Rewriting
+from unshuffle.rules.traverse import on
 
 
+@on(Filter)
 def merge_filters(plan: Plan, context: Rewriting) -> Plan | None:
     """Two filters in a row are one; the lower one's conjuncts come first, as they did.
 
@@ -53,6 +55,7 @@ def merge_filters(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Filter)
 def push_through_project(plan: Plan, context: Rewriting) -> Plan | None:
     """A projection makes each row from one row, so its rows may be chosen before, by what their columns are made of.
 
@@ -68,6 +71,7 @@ def push_through_project(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Filter)
 def push_through_group_by(plan: Plan, context: Rewriting) -> Plan | None:
     """A condition on grouping columns takes or leaves whole groups, so their rows need not be grouped.
 
@@ -85,6 +89,7 @@ def push_through_group_by(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Filter)
 def push_through_grouping_sets(plan: Plan, context: Rewriting) -> Plan | None:
     """A condition on columns that every grouping set has goes below, as with GROUP BY.
 
@@ -103,6 +108,7 @@ def push_through_grouping_sets(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Filter)
 def drop_rejected_grouping_sets(plan: Plan, context: Rewriting) -> Plan | None:
     """A grouping set that leaves out a column which the filter above wants not to be NULL yields nothing."""
     match plan:
@@ -115,6 +121,7 @@ def drop_rejected_grouping_sets(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Filter)
 def push_through_window(plan: Plan, context: Rewriting) -> Plan | None:
     """A condition on columns that every window is partitioned by takes or leaves whole partitions.
 
@@ -131,6 +138,7 @@ def push_through_window(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Filter)
 def push_through_sort(plan: Plan, context: Rewriting) -> Plan | None:
     """A filter keeps the order of the rows that it keeps. (A Limit must stay where it is: see above.)"""
     match plan:
@@ -141,6 +149,7 @@ def push_through_sort(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Filter)
 def push_through_set_operation(plan: Plan, context: Rewriting) -> Plan | None:
     """A row of the result is equal, column by column, to a row of one input or of both: filter each under its own names.
 
@@ -164,6 +173,7 @@ def push_through_set_operation(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Filter)
 def push_through_process(plan: Plan, context: Rewriting) -> Plan | None:
     """What a processor promises to repeat from the input row it looks at can be asked of that row.
 
@@ -175,6 +185,7 @@ def push_through_process(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Filter)
 def push_through_reduce(plan: Plan, context: Rewriting) -> Plan | None:
     """A condition on repeated ON columns takes or leaves whole groups.
 
@@ -197,6 +208,7 @@ def _below_user_code(
     return filtered(replace(plan, child=below), stay)
 
 
+@on(Filter)
 def drop_true_conjuncts(plan: Plan, context: Rewriting) -> Plan | None:
     """A filter that says nothing, or says it twice, says it no more."""
     match plan:

@@ -22,25 +22,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unshuffle.algebra.expressions import Call, Expression, Ref, columns_of
+from unshuffle.algebra.expressions import Call, Expression, Ref
 from unshuffle.algebra.logical import Distinct, Filter, GroupBy, Join, Plan, Project, SetOperation, Sort
 from unshuffle.algebra.predicates import conjunction, conjuncts, not_null_if_true
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import BOOLEAN
-from unshuffle.rules.conditions import filtered, is_movable, parted
+from unshuffle.rules.conditions import (
+    FILTERS_LEFT,
+    FILTERS_RIGHT,
+    KEEPS_LEFT,
+    KEEPS_RIGHT,
+    filtered,
+    moved_by,
+    parted,
+)
 from unshuffle.rules.rewriting import Rewriting
-
-# Where rows of the left (right) input that match nothing are gone: its ON conjuncts may be its filter.
-_FILTERS_LEFT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
-_FILTERS_RIGHT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
-# Where each row of the result holds a row of the left (right) input as it was.
-_KEEPS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
-_KEEPS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
+from unshuffle.rules.traverse import on
 
 Columns = frozenset[Column]
 
 
+@on(Filter)
 def push_through_join(plan: Plan, context: Rewriting) -> Plan | None:
     """A filter on columns of a side whose rows come out as they went in goes to that side; over an inner join, whatever
     is left of it becomes part of the join's condition.
@@ -58,15 +61,16 @@ def push_through_join(plan: Plan, context: Rewriting) -> Plan | None:
         return filtered(replace(join, condition=conjunction((*conjuncts(join.condition), *down))), stay)
     to_left: list[Expression] = []
     to_right: list[Expression] = []
-    if join.kind in _KEEPS_LEFT:
+    if join.kind in KEEPS_LEFT:
         to_left, stay = parted(plan.predicate, lambda _, read: read <= left)
-    elif join.kind in _KEEPS_RIGHT:
+    elif join.kind in KEEPS_RIGHT:
         to_right, stay = parted(plan.predicate, lambda _, read: read <= right)
     if not to_left and not to_right:
         return None
     return filtered(replace(join, left=filtered(join.left, to_left), right=filtered(join.right, to_right)), stay)
 
 
+@on(Join)
 def push_join_condition(plan: Plan, context: Rewriting) -> Plan | None:
     """A conjunct of the join's condition that reads one side only filters that side, if rows of it that match nothing do
     not come out.
@@ -81,12 +85,12 @@ def push_join_condition(plan: Plan, context: Rewriting) -> Plan | None:
     stay: list[Expression] = []
     parts = conjuncts(plan.condition)
     for part in parts:
-        read = columns_of(part)
-        if not is_movable(part):
+        read = moved_by(part)
+        if read is None:
             stay.append(part)
-        elif plan.kind in _FILTERS_LEFT and read <= left:
+        elif plan.kind in FILTERS_LEFT and read <= left:
             to_left.append(part)
-        elif plan.kind in _FILTERS_RIGHT and read <= right:
+        elif plan.kind in FILTERS_RIGHT and read <= right:
             to_right.append(part)
         else:
             stay.append(part)
@@ -96,6 +100,7 @@ def push_join_condition(plan: Plan, context: Rewriting) -> Plan | None:
     return replace(plan, left=filtered(plan.left, to_left), right=filtered(plan.right, to_right), condition=condition)
 
 
+@on(Filter, Join)
 def simplify_outer_joins(plan: Plan, context: Rewriting) -> Plan | None:
     """An outer join becomes an inner (a full one a left or right) join if every row with invented NULLs is rejected above:
     by a filter, or by a join that such a row matches nothing in.
@@ -109,8 +114,8 @@ def simplify_outer_joins(plan: Plan, context: Rewriting) -> Plan | None:
             return None if below is child else replace(plan, child=below)
         case Join(kind=kind, left=left, right=right, condition=condition) if condition is not None:
             solid = not_null_if_true(condition)
-            new_left = reject_nulls(left, solid) if kind in _FILTERS_LEFT else left
-            new_right = reject_nulls(right, solid) if kind in _FILTERS_RIGHT else right
+            new_left = reject_nulls(left, solid) if kind in FILTERS_LEFT else left
+            new_right = reject_nulls(right, solid) if kind in FILTERS_RIGHT else right
             if new_left is not left or new_right is not right:
                 return replace(plan, left=new_left, right=new_right)
     return None
@@ -155,8 +160,8 @@ def _reject_in_join(plan: Join, columns: Columns) -> Plan:
             kind = JoinKind.LEFT
         case JoinKind.FULL if hit_right:
             kind = JoinKind.RIGHT
-    left = reject_nulls(plan.left, columns) if kind in _KEEPS_LEFT else plan.left
-    right = reject_nulls(plan.right, columns) if kind in _KEEPS_RIGHT else plan.right
+    left = reject_nulls(plan.left, columns) if kind in KEEPS_LEFT else plan.left
+    right = reject_nulls(plan.right, columns) if kind in KEEPS_RIGHT else plan.right
     if kind is plan.kind and left is plan.left and right is plan.right:
         return plan
     changed = replace(plan, kind=kind, left=left, right=right)

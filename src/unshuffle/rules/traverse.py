@@ -33,40 +33,94 @@ from unshuffle.rules.rewriting import LIMIT, Rewrite, Rewriting
 Change = Callable[[Plan], Plan]
 
 
-def descend(plan: Plan, rules: Sequence[Rewrite], context: Rewriting, nested: bool = True) -> Plan:
+def on(*operators: type) -> Callable[[Rewrite], Rewrite]:
+    """Says which operators a rule looks at, so that it is not asked about others."""
+
+    def mark(rule: Rewrite) -> Rewrite:
+        rule.__dict__[_OPERATORS] = operators
+        return rule
+
+    return mark
+
+
+_OPERATORS = "operators"
+
+
+class Done:
+    """Operators with all that is under them that a sequence of rules left as they were, and will leave so again: the rules
+    look at nothing else. The operators are kept, so that their ids stay theirs."""
+
+    def __init__(self) -> None:
+        self._plans: dict[int, Plan] = {}
+
+    def __contains__(self, plan: Plan) -> bool:
+        return id(plan) in self._plans
+
+    def add(self, plan: Plan) -> None:
+        self._plans[id(plan)] = plan
+
+
+def descend(
+    plan: Plan, rules: Sequence[Rewrite], context: Rewriting, nested: bool = True, done: Done | None = None
+) -> Plan:
     """The plan with the rules applied to an operator before they are applied to its inputs. `nested` says whether any
-    expression holds a subquery, whose plan is then rewritten too."""
-    active = _active(rules, context)
+    expression holds a subquery, whose plan is then rewritten too; `done` is what the same rules need not see again."""
+    active = _Active(rules, context)
     shared: dict[int, Shared] = {}
+    finished = done or Done()
 
     def change(node: Plan) -> Plan:
+        if node in finished:
+            return node
         if isinstance(node, Shared):
             return _once(node, shared, change)
-        return over_inputs(_settled(node, active, context), change, nested)
+        changed = over_inputs(_settled(node, active, context), change, nested)
+        if changed is node:
+            finished.add(node)
+        return changed
 
     return change(plan)
 
 
-def ascend(plan: Plan, rules: Sequence[Rewrite], context: Rewriting, nested: bool = True) -> Plan:
+def ascend(
+    plan: Plan, rules: Sequence[Rewrite], context: Rewriting, nested: bool = True, done: Done | None = None
+) -> Plan:
     """The plan with the rules applied to an operator after they were applied to its inputs."""
-    active = _active(rules, context)
+    active = _Active(rules, context)
     shared: dict[int, Shared] = {}
+    finished = done or Done()
 
     def change(node: Plan) -> Plan:
+        if node in finished:
+            return node
         if isinstance(node, Shared):
             return _once(node, shared, change)
-        return _settled(over_inputs(node, change, nested), active, context)
+        changed = _settled(over_inputs(node, change, nested), active, context)
+        if changed is node:
+            finished.add(node)
+        return changed
 
     return change(plan)
 
 
-def _active(rules: Sequence[Rewrite], context: Rewriting) -> list[Rewrite]:
-    return [rule for rule in rules if rule.__name__ not in context.disabled]
+class _Active:
+    """The rules that are not switched off, by the operators they look at."""
+
+    def __init__(self, rules: Sequence[Rewrite], context: Rewriting) -> None:
+        self._rules = [rule for rule in rules if rule.__name__ not in context.disabled]
+        self._of: dict[type, list[Rewrite]] = {}
+
+    def __getitem__(self, operator: type) -> list[Rewrite]:
+        found = self._of.get(operator)
+        if found is None:
+            found = [rule for rule in self._rules if operator in rule.__dict__.get(_OPERATORS, (operator,))]
+            self._of[operator] = found
+        return found
 
 
-def _settled(node: Plan, rules: Sequence[Rewrite], context: Rewriting) -> Plan:
+def _settled(node: Plan, rules: _Active, context: Rewriting) -> Plan:
     for _ in range(LIMIT):
-        for rule in rules:
+        for rule in rules[type(node)]:
             result = rule(node, context)
             if result is not None:
                 context.fired[rule.__name__] += 1
@@ -100,16 +154,19 @@ def subqueries_of(plan: Plan) -> list[Plan]:
 
 def map_subqueries(plan: Plan, change: Change) -> Plan:
     """The same operator over the same inputs, the plans in its expressions changed."""
-    if not subqueries_of(plan):
+    changed = {id(each): change(each) for each in subqueries_of(plan)}
+    if all(changed[id(each)] is each for each in subqueries_of(plan)):
         return plan
-    inputs = {id(child) for child in plan.children}
-    return map_plans(plan, lambda each: each if id(each) in inputs else change(each))
+    return map_plans(plan, lambda each: changed.get(id(each), each))
 
 
 def over_inputs(plan: Plan, change: Change, nested: bool = True) -> Plan:
     """The same operator over changed inputs; the very same where none changed."""
-    if nested and subqueries_of(plan):
-        return map_plans(plan, change)
+    if nested and (plans := subqueries_of(plan)):
+        changed_plans = {id(each): change(each) for each in (*plans, *plan.children)}
+        if all(changed_plans[id(each)] is each for each in (*plans, *plan.children)):
+            return plan
+        return map_plans(plan, lambda each: changed_plans[id(each)])
     inputs = plan.children
     if not inputs:
         return plan

@@ -1,0 +1,239 @@
+"""Operators that do nothing, by what is known of their input: keys, dependencies, constants, columns never NULL.
+
+A group-by on a key has one row a group. A sort by what earlier sort columns determine orders nothing more. A condition that
+the constraints decide is true of all rows or of none. Joins are in `eliminate_join`, empty inputs in `empty`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from unshuffle.algebra.expressions import AggregateCall, Call, Case, Cast, Expression, Literal, Ref, connect
+from unshuffle.algebra.logical import Distinct, Filter, GroupBy, Limit, Plan, Project, Sort
+from unshuffle.algebra.predicates import conjunction, conjuncts, constant_of
+from unshuffle.catalog.schema import Column, DataType
+from unshuffle.catalog.types import BIGINT, BOOLEAN, DOUBLE
+from unshuffle.properties import Dependencies, interchangeable
+from unshuffle.properties.equality import Constant
+from unshuffle.rules.empty import empty
+from unshuffle.rules.rewriting import Rewriting
+from unshuffle.rules.traverse import on
+from unshuffle.rules.truth import is_always_true, is_never_true
+
+# --- groups of one row
+
+# Of one value, that value.
+_THE_VALUE = frozenset(
+    (
+        "min",
+        "max",
+        "any_value",
+        "first",
+        "first_value",
+        "last",
+        "last_value",
+        "bool_and",
+        "bool_or",
+        "every",
+        "some",
+        "any",
+    )
+)
+
+
+@on(GroupBy)
+def group_by_of_unique(plan: Plan, context: Rewriting) -> Plan | None:
+    """If no two rows agree on the grouping columns, each row is a group, and an aggregate of it an expression: sum(x) is
+    x, count(*) is 1.
+
+    Not for floating-point keys, which GROUP BY also makes 0.0 of -0.0; nor without keys, for no row makes a group then too;
+    nor if one of the aggregates has no exact form.
+    """
+    if not isinstance(plan, GroupBy) or not plan.keys or any(_has_two_zeros(key.type) for key in plan.keys):
+        return None
+    values = [(column, _of_one_row(call)) for column, call in plan.aggregates]
+    if any(value is None for _, value in values) or not context.facts(plan.child).unique(plan.keys):
+        return None
+    made = tuple((column, value) for column, value in values if value is not None)
+    return Project(plan.child, (*((key, Ref(key)) for key in plan.keys), *made))
+
+
+@on(Distinct)
+def distinct_of_unique(plan: Plan, context: Rewriting) -> Plan | None:
+    """Rows with a key are distinct already. Not with floating-point columns, as above."""
+    match plan:
+        case Distinct(child) if not any(_has_two_zeros(column.type) for column in child.columns):
+            return child if context.facts(child).unique(child.columns) else None
+    return None
+
+
+def _has_two_zeros(type: DataType) -> bool:
+    return type is None or pa.types.is_floating(type) or pa.types.is_nested(type)
+
+
+def _of_one_row(call: AggregateCall) -> Expression | None:
+    """What an aggregate gives for one row; None where we have no exact expression for it."""
+    if call.type is None or call.within or not call.deterministic:
+        return None
+    match call.function, call.arguments:
+        case "count", arguments:
+            counted = [Call("isnotnull", (each,), BOOLEAN) for each in arguments if not isinstance(each, Literal)]
+            if any(isinstance(each, Literal) and each.value is None for each in arguments):
+                return None
+            conditions = [*counted, *((call.where,) if call.where is not None else ())]
+            one, none = Literal(1, BIGINT), Literal(0, BIGINT)
+            return Case(((connect("and", conditions), one),), none, BIGINT) if conditions else one
+        case (("sum" | "try_sum" | "avg" | "mean" | "try_avg"), (argument,)) if _is_exact(argument.type, call):
+            return _where(call, argument if argument.type == call.type else Cast(argument, call.type))
+        case name, (argument,) if name in _THE_VALUE and argument.type == call.type:
+            return _where(call, argument)
+        case _:
+            return None
+
+
+def _is_exact(type: DataType, call: AggregateCall) -> bool:
+    """Is the cast to the result's type the sum, or the mean, of one number?"""
+    if type is None or call.type is None:
+        return False
+    if call.function in ("avg", "mean", "try_avg") and pa.types.is_signed_integer(type):
+        return bool(call.type == DOUBLE)
+    if pa.types.is_decimal(type) and pa.types.is_decimal(call.type):
+        digits = call.type.precision - call.type.scale
+        return bool(call.type.scale >= type.scale and digits >= type.precision - type.scale)
+    return bool(pa.types.is_signed_integer(type) and pa.types.is_signed_integer(call.type))
+
+
+def _where(call: AggregateCall, value: Expression) -> Expression:
+    return value if call.where is None else Case(((call.where, value),), None, call.type)
+
+
+# --- order and number of rows
+
+
+@on(Sort)
+def shorten_sort(plan: Plan, context: Rewriting) -> Plan | None:
+    """A column that the sort columns before it determine has one value wherever it could decide. Constants decide nothing,
+    and one row needs no order.
+
+    Not a column that only lax dependencies reach: these promise nothing of rows with NULLs.
+    """
+    if not isinstance(plan, Sort):
+        return None
+    facts = context.facts(plan.child)
+    if facts.unique(()):
+        return plan.child
+    before: list[Column] = []
+    kept = []
+    for key in plan.order:
+        if isinstance(key.expression, Ref):
+            if facts.determines(before, (key.expression.column,)):
+                continue
+            before.append(key.expression.column)
+        kept.append(key)
+    if len(kept) == len(plan.order):
+        return None
+    return replace(plan, order=tuple(kept)) if kept else plan.child
+
+
+@on(Limit)
+def drop_limit(plan: Plan, context: Rewriting) -> Plan | None:
+    """The first rows of at most one row are all; none of any is none.
+
+    Not with an OFFSET, which may skip the one row.
+    """
+    match plan:
+        case Limit(child, count, 0) if count is None or (count >= 1 and context.facts(child).unique(())):
+            return child
+        case Limit(child, 0):
+            return empty(child.columns)
+        case Limit(Limit(child, lower, 0), upper, 0) if lower is not None and upper is not None:
+            return Limit(child, min(lower, upper))
+    return None
+
+
+# --- conditions that are decided
+
+
+@on(Filter)
+def decide_filter(plan: Plan, context: Rewriting) -> Plan | None:
+    """A conjunct that is true of every row goes; one that is never true leaves no row.
+
+    What is NULL is not true, and its negation is neither: only what rejects NULLs too is called false.
+    """
+    if not isinstance(plan, Filter):
+        return None
+    parts = conjuncts(plan.predicate)
+    undecided = [each for each in parts if not is_always_true(each)]
+    if any(map(is_never_true, undecided)) or _contradict(undecided):
+        return empty(plan.columns)
+    facts_matter = [each for each in undecided if _asks_for_facts(each)]
+    if facts_matter:
+        facts = context.facts(plan.child)
+        if any(_is_false(each, facts) for each in facts_matter):
+            return empty(plan.columns)
+        undecided = [each for each in undecided if each not in facts_matter or not _is_true(each, facts)]
+    if len(undecided) == len(parts):
+        return None
+    condition = conjunction(undecided)
+    return plan.child if condition is None else replace(plan, predicate=condition)
+
+
+def _contradict(conditions: Sequence[Expression]) -> bool:
+    """a = 5 and a = 6."""
+    fixed: dict[Column, Constant] = {}
+    for condition in conditions:
+        found = _constant(condition)
+        if found is not None and fixed.setdefault(found[0], found[1]).differs_from(found[1]):
+            return True
+    return False
+
+
+def _constant(condition: Expression) -> tuple[Column, Constant] | None:
+    found = constant_of(condition)
+    if found is None or not interchangeable(found[0].type, found[1].type):
+        return None
+    return found[0], Constant(found[1].value)
+
+
+def _asks_for_facts(condition: Expression) -> bool:
+    match condition:
+        case Call("isnull" | "isnotnull", (Ref(),)):
+            return True
+        case Call("=" | "<=>", (Ref(), Ref())):
+            return True
+        case _:
+            return _constant(condition) is not None
+
+
+def _is_true(condition: Expression, facts: Dependencies) -> bool:
+    match condition:
+        case Call("isnotnull", (Ref(column=column),)):
+            return column in facts.never_null
+        case Call("isnull", (Ref(column=column),)):
+            known = facts.constant(column)
+            return known is not None and known.value is None
+        case Call("=" | "<=>" as name, (Ref(column=one), Ref(column=other))):
+            return facts.equal(one, other) and (name == "<=>" or one in facts.never_null)
+        case _:
+            found = _constant(condition)
+            known = facts.constant(found[0]) if found is not None else None
+            return found is not None and known is not None and known.same_as(found[1])
+
+
+def _is_false(condition: Expression, facts: Dependencies) -> bool:
+    match condition:
+        case Call("isnull", (Ref(column=column),)):
+            return column in facts.never_null
+        case Call("isnotnull", (Ref(column=column),)):
+            known = facts.constant(column)
+            return known is not None and known.value is None
+        case _:
+            found = _constant(condition)
+            known = facts.constant(found[0]) if found is not None else None
+            return found is not None and known is not None and known.differs_from(found[1])
+
+
+RULES = (group_by_of_unique, distinct_of_unique, shorten_sort, drop_limit, decide_filter)
