@@ -47,9 +47,13 @@ class CostModel:
         return _RULES[type(operator)](self, operator, inputs, output)
 
     def least(self, operator: PhysicalOperator, inputs: Amounts, output: Amount) -> float:
-        """No plan of the operator costs less: for branch-and-bound. It is the work, spread over all cores."""
-        rule = _LEAST.get(type(operator))
-        return rule(self, inputs) if rule is not None else 0.0
+        """However the same rows and bytes are laid out, the operator costs no less: for branch-and-bound.
+
+        It is the operator's own rule, asked on a machine that spreads work evenly over all cores whatever the layout
+        (`_Even`) and of one partition, which is the least to start and to connect. Rules only have to be monotone in
+        the number of partitions and in the share of the largest."""
+        even = _Even(self.machine)
+        return _RULES[type(operator)](even, operator, [_anyhow(each) for each in inputs], _anyhow(output)).seconds
 
     def keep(self, amount: Amount) -> float:
         """Seconds to keep a rowset for those who read it later."""
@@ -75,6 +79,17 @@ class CostModel:
         if largest <= self.machine.task_memory:
             return 0.0
         return self.elapsed(2 * bytes * self.machine.disk_byte, amount)
+
+
+class _Even(CostModel):
+    """The best that could be: all cores always have as much to do."""
+
+    def elapsed(self, work: float, amount: Amount) -> float:
+        return work / self.machine.cores
+
+
+def _anyhow(amount: Amount) -> Amount:
+    return Amount(amount.rows, amount.bytes, 1, 0.0)
 
 
 def _scan(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
@@ -129,8 +144,10 @@ def _hash_join(model: CostModel, op: ops.HashJoin, inputs: Amounts, output: Amou
 
 def _merge_join(model: CostModel, op: ops.MergeJoin, inputs: Amounts, output: Amount) -> Cost:
     m = model.machine
-    work = (inputs[0].rows + inputs[1].rows) * m.merge_row
-    return model.cpu(work + output.rows * m.joined_row, max(inputs, key=lambda each: each.largest))
+    # Each input is as skewed as it is: a small one that lies in one place does not slow down the large one beside it.
+    seconds = sum(model.elapsed(each.rows * m.merge_row, each) for each in inputs)
+    seconds += model.elapsed(output.rows * m.joined_row, output)
+    return Cost(seconds, cpu=seconds)
 
 
 def _loop_join(model: CostModel, op: ops.LoopJoin, inputs: Amounts, output: Amount) -> Cost:
@@ -157,14 +174,13 @@ def _windows(model: CostModel, op: ops.Windows, inputs: Amounts, output: Amount)
 
 
 def _python(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
-    rows = sum(each.rows for each in inputs) + output.rows
-    widest = max(inputs, key=lambda each: each.largest) if inputs else output
-    return model.cpu(rows * model.machine.python_row, widest)
+    seconds = sum(model.elapsed(each.rows * model.machine.python_row, each) for each in (*inputs, output))
+    return Cost(seconds, cpu=seconds)
 
 
 def _multiset(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
-    rows = sum(each.rows for each in inputs)
-    return model.cpu(rows * model.machine.hash_group_row, max(inputs, key=lambda each: each.largest))
+    seconds = sum(model.elapsed(each.rows * model.machine.hash_group_row, each) for each in inputs)
+    return Cost(seconds, cpu=seconds)
 
 
 def _as_written(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
@@ -215,7 +231,7 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
     cpu = model.elapsed(sending, given) + model.elapsed(receiving, output)
     disk = model.elapsed(given.bytes * m.disk_byte, given)
     network = model.elapsed(given.bytes * m.network_byte, output)
-    blocks = given.partitions * output.partitions * m.block / m.cores
+    blocks = max(1, given.partitions) * max(1, output.partitions) * m.block / m.cores
     startup = model.start(output.partitions) + blocks
     return Cost(cpu + disk + network + startup, cpu=cpu, disk=disk, network=network, startup=startup)
 
@@ -258,27 +274,4 @@ _RULES: dict[type, Rule] = {
     ops.ReadSpool: _read_spool,
     ops.LocalSort: _local_sort,
     ops.Move: _move,
-}
-
-
-def _least_move(model: CostModel, inputs: Amounts) -> float:
-    m = model.machine
-    rows, bytes_ = inputs[0].rows, inputs[0].bytes
-    return (rows * (m.send_row + m.receive_row) + bytes_ * (m.disk_byte + m.network_byte)) / m.cores + m.stage
-
-
-def _least_aggregate(model: CostModel, inputs: Amounts) -> float:
-    return inputs[0].rows * model.machine.stream_group_row / model.machine.cores
-
-
-def _least_join(model: CostModel, inputs: Amounts) -> float:
-    m = model.machine
-    return (inputs[0].rows + inputs[1].rows) * m.merge_row / m.cores
-
-
-_LEAST: dict[type, Callable[[CostModel, Amounts], float]] = {
-    ops.Move: _least_move,
-    ops.HashAggregate: _least_aggregate,
-    ops.StreamAggregate: _least_aggregate,
-    ops.MergeJoin: _least_join,
 }
