@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from time import perf_counter
 from typing import Any, cast
 
@@ -146,7 +147,7 @@ class _Run:
             for group, uses in self._shared()
             if group.number in self.search.spools
         )
-        return outputs, spools, apart, self._total()
+        return outputs, spools, apart, self._total(inf)
 
     # --- what is computed once (the papers' spools)
 
@@ -168,17 +169,19 @@ class _Run:
         for group, uses in self._shared():
             if len(uses) < 2:
                 continue
-            least = self._total()
+            least = self._total(inf)
             wishes = [Required(), *(wish for wish, goal in group.goals.items() if goal.best is not None)]
+            plans = _different(self.search.best(group, wish) for wish in wishes)
+            touched = self._above(uses)
             kept: Physical | None = None
-            for wish in _different(self.search.best(group, wish) for wish in wishes[:TRIED]):
-                self._read_from(group, uses, wish)
-                total = self._total()
+            for plan in sorted(plans, key=lambda plan: plan.cost)[:TRIED]:
+                self._read_from(group, uses, plan, touched)
+                total = self._total(least)
                 if total < least:
-                    least, kept = total, wish
-            self._read_from(group, uses, kept)
+                    least, kept = total, plan
+            self._read_from(group, uses, kept, touched)
 
-    def _read_from(self, group: Group, uses: Sequence[Group], plan: Physical | None) -> None:
+    def _read_from(self, group: Group, uses: Sequence[Group], plan: Physical | None, touched: Sequence[Group]) -> None:
         self.search.spools.pop(group.number, None)
         if plan is not None:
             self.search.spools[group.number] = plan
@@ -188,21 +191,42 @@ class _Run:
                 names = dict(zip(use.columns, group.columns, strict=True))
                 layout = through_project(plan.delivered, group.facts, (), names)
                 read = ReadSpool(group.name or "", group.number, use.columns, layout)
-                found.append(Implementation(read, (), use.expressions[0], read.alternatives()))
+                found = [Implementation(read, (), use.expressions[0], read.alternatives())]
             use.implementations = found
-        self.search.forget(self.memo.groups[: len(self.memo.groups)])
+        self.search.forget(touched)
 
-    def _total(self) -> float:
-        """The cost of everything: outputs, subqueries, and what is computed once, including to keep it."""
-        roots = [*self.roots, *(group for _, group in self.apart)]
-        total = sum(self.search.best(group).cost for group in roots)
+    def _above(self, uses: Sequence[Group]) -> list[Group]:
+        """The groups whose plans may rest on how a shared rowset is had."""
+        users: dict[int, list[Group]] = {}
+        for group in self.memo.groups:
+            for each in group.implementations or ():
+                for child in each.inputs:
+                    users.setdefault(child.number, []).append(group)
+        found: dict[int, Group] = {}
+        waiting = list(uses)
+        while waiting:
+            group = waiting.pop()
+            if group.number not in found:
+                found[group.number] = group
+                waiting.extend(users.get(group.number, ()))
+        return list(found.values())
+
+    def _total(self, limit: float) -> float:
+        """The cost of everything: outputs, subqueries, and what is computed once, including to keep it. Infinite where it
+        is not under the limit."""
+        total = 0.0
         for plan in self.search.spools.values():
             total += plan.cost + self.model.keep(plan.amount)
+        for group in (*self.roots, *(group for _, group in self.apart)):
+            found = self.search.solve(group, limit=limit - total)
+            if found is None:
+                return inf
+            total += found.cost
         return total
 
 
 # Requirements that are tried for a shared rowset.
-TRIED = 6
+TRIED = 3
 
 
 def _different(plans: Iterator[Physical]) -> list[Physical]:

@@ -123,7 +123,7 @@ def candidates(group: Group, maximum: Columns) -> list[Columns]:
 
 def _candidates(maximum: Columns, wanted: Iterable[Columns], facts: Dependencies) -> list[Columns]:
     useful = frozenset(column for column in maximum if not facts.determines((), (column,))) or maximum
-    found: dict[Columns, None] = {minimize_set(facts, useful): None}
+    found: dict[Columns, None] = {_fewest(useful, facts): None}
     cuts: dict[Columns, None] = {}
     for wish in wanted:
         closed = facts.closure(wish, useful) & useful
@@ -133,5 +133,10 @@ def _candidates(maximum: Columns, wanted: Iterable[Columns], facts: Dependencies
         if one & other:
             cuts[one & other] = None
     for cut in cuts:
-        found[minimize_set(facts, cut)] = None
+        found[_fewest(cut, facts)] = None
     return list(found)[:TRIED]
+
+
+def _fewest(columns: Columns, facts: Dependencies) -> Columns:
+    """As few columns as determine the same; of constants, one, for a function must be of something."""
+    return minimize_set(facts, columns) or frozenset((min(columns, key=lambda c: c.id),))

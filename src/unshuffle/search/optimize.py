@@ -7,8 +7,8 @@ A goal is a group and the properties required of it. Its winner is the cheapest 
     moved       an exchange over a natural plan of the same group, sorted or not
 
 Winners are kept; a goal is searched again only when it is asked for with a higher limit than it failed at
-(branch-and-bound). Everything is tried in a fixed order and a winner is replaced only by a strictly cheaper plan, so the
-same query gives the same plan.
+(branch-and-bound), and then without a limit, so that no goal is searched more than twice. Everything is tried in a fixed
+order and a winner is replaced only by a strictly cheaper plan, so the same query gives the same plan.
 """
 
 from __future__ import annotations
@@ -115,6 +115,14 @@ class _Goal:
     best: Physical | None = None
     exhausted: float = -1.0  # no plan costs less than this, if there is no best
 
+    def settle(self, best: Physical | None, within: float, limit: float) -> Physical | None:
+        """Keeps the outcome of a search for plans under `within`, and answers the one who asked for less than `limit`."""
+        self.best = best
+        if best is None:
+            self.exhausted = max(within, 0.0)
+            return None
+        return best if best.cost < limit else None
+
 
 Implement = Callable[[Any, Group], Iterator[Implementation]]
 ANYTHING = Required()
@@ -187,15 +195,13 @@ class Search:
             return goal.best if goal.best.cost < limit else None
         if goal.exhausted >= limit:
             return None
-        best, bound = None, limit
-        for plan in self._ways(group, required, limit):
+        within = limit if goal.exhausted < 0 else inf
+        best, bound = None, within
+        for plan in self._ways(group, required, within):
             if plan.cost < bound:
                 self.trace.won(group.number, required, plan, best)
                 best, bound = plan, plan.cost
-        goal.best = best
-        if best is None:
-            goal.exhausted = limit
-        return best
+        return goal.settle(best, within, limit)
 
     def _ways(self, group: Group, required: Required, limit: float) -> Iterator[Physical]:
         bound = limit
@@ -225,7 +231,8 @@ class Search:
             return goal.best if goal.best.cost < limit else None
         if goal.exhausted >= limit:
             return None
-        best, bound = None, limit
+        within = limit if goal.exhausted < 0 else inf
+        best, bound = None, within
         for each in group.implementations or ():
             if each.floor >= bound:
                 continue
@@ -236,10 +243,7 @@ class Search:
                 if plan is not None and plan.cost < bound:
                     self.trace.won(group.number, required, plan, best)
                     best, bound = plan, plan.cost
-        goal.best = best
-        if best is None:
-            goal.exhausted = limit
-        return best
+        return goal.settle(best, within, limit)
 
     def _goal(self, goals: dict[Required, _Goal], group: Group, required: Required) -> _Goal:
         goal = goals.get(required)
