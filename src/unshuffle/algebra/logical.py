@@ -491,13 +491,23 @@ def walk(plan: Plan) -> Iterator[Plan]:
 
 
 def outer_columns(plan: Plan) -> frozenset[Column]:
-    """The columns that a plan reads but no operator in it yields: what a correlated subquery takes from outside."""
+    """The columns that a plan reads but no operator in it yields: what a correlated subquery takes from outside.
+
+    A shared rowset reads nothing from outside, and what it yields is seen only as the columns of a reference. Its own
+    columns do not count: they may be those of another reference, in the query around this one."""
     made: set[Column] = set()
     read: set[Column] = set()
-    for node in walk(plan):
+    waiting: list[Plan] = [plan]
+    while waiting:
+        node = waiting.pop()
         made.update(node.columns)
+        if not isinstance(node, Reference):
+            waiting.extend(node.children)
         for expression in expressions_of(node):
             read |= columns_of(expression)
+            waiting.extend(
+                part.plan for part in parts(expression) if isinstance(part, ScalarSubquery | Exists | InSubquery)
+            )
     return frozenset(read - made)
 
 
