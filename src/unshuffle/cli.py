@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
@@ -15,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from unshuffle.errors import UnshuffleError, UserError
-from unshuffle.session import Comparison, Measured, Result, Session
+from unshuffle.session import Analyzed, Comparison, Measured, Result, Session
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,6 +35,10 @@ Param = Annotated[
     list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Set a parameter that the script declares.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+Catalog = Annotated[
+    Path | None,
+    typer.Option("--catalog", metavar="DIR", help="Where statistics are kept. Default: beside the data they are of."),
+]
 Master = Annotated[str | None, typer.Option("--master", metavar="M", help="Spark master. Default: this machine.")]
 
 
@@ -58,6 +63,7 @@ def run(
     tables: Tables = None,
     param: Param = None,
     master: Master = None,
+    catalog: Catalog = None,
     report: Annotated[Path | None, typer.Option("--report", metavar="HTML", help="Write a report page.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -67,7 +73,7 @@ def run(
         raise UserError(
             f"the report cannot be written to {str(report)!r}", hint="name a file in a folder that is there"
         )
-    with Session(tables=tables or (), master=master) as session:
+    with Session(tables=tables or (), master=master, catalog=catalog) as session:
         result = session.run(file, params)
         if report is not None:
             report.write_text(session.report(file, params, result), encoding="utf-8")
@@ -84,13 +90,14 @@ def explain(
     file: File,
     tables: Tables = None,
     param: Param = None,
+    catalog: Catalog = None,
     format: Annotated[
         Literal["text", "json", "dot", "html"], typer.Option("--format", help="How to show the plan.")
     ] = "text",
     why: Annotated[bool, typer.Option("--why", help="Also say why each exchange is there.")] = False,
 ) -> None:
     """Show the plan of a script or query without running it."""
-    with Session(tables=tables or ()) as session:
+    with Session(tables=tables or (), catalog=catalog) as session:
         shown = session.explain(file, _params(param), format=format)
     print(shown)
     if why and format == "text":
@@ -104,10 +111,11 @@ def compare(
     param: Param = None,
     runs: Annotated[int, typer.Option("--runs", min=1, help="How often each side runs, in turn.")] = 3,
     master: Master = None,
+    catalog: Catalog = None,
     as_json: AsJson = False,
 ) -> None:
     """Run plain Spark beside unshuffle, in turn, and check that both give the same rows. Nothing is written."""
-    with Session(tables=tables or (), master=master) as session:
+    with Session(tables=tables or (), master=master, catalog=catalog) as session:
         result = session.compare(file, _params(param), runs)
     if as_json:
         print(json.dumps(result.as_json()))
@@ -115,6 +123,68 @@ def compare(
         _out.print(_comparison(result))
     if not result.same_rows:
         _fail("the two sides gave different rows", 1)
+
+
+@app.command()
+def analyze(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="A Parquet file or folder, or a folder of tables.")
+    ],
+    catalog: Catalog = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find out statistics, keys and dependencies of Parquet data, and store them for later queries."""
+    with Session(catalog=catalog) as session, _analysis_shown() as step:
+        done = session.analyze(*paths, step=step)
+    if as_json:
+        print(json.dumps([_analyzed_json(each) for each in done], indent=1, ensure_ascii=False))
+        return
+    for each in done:
+        found = each.statistics
+        how = "exact" if found.exact else "distinct values by a sketch, the rest on a sample"
+        _out.print(
+            f"[bold]{escape(each.path)}[/bold]  [dim]{found.rows:,} rows, {len(found.columns)} columns, {how}[/dim]"
+        )
+        for key in found.keys:
+            _out.print(f"  key {escape(', '.join(key))}")
+        for left, right in found.dependencies:
+            _out.print(f"  {escape(', '.join(left) or '()')} -> {escape(', '.join(right))}")
+        _err.print(f"[dim]  stored in {escape(str(each.stored_in))}[/dim]")
+
+
+def _analyzed_json(each: Analyzed) -> dict[str, object]:
+    found = each.statistics
+    return {
+        "path": each.path,
+        "stored_in": str(each.stored_in),
+        "rows": found.rows,
+        "bytes": found.bytes,
+        "exact": found.exact,
+        "columns": {
+            column.name: {"distinct": column.statistics.distinct, "null_fraction": column.statistics.null_fraction}
+            for column in found.columns
+        },
+        "keys": [list(key) for key in found.keys],
+        "dependencies": [{"from": list(left), "to": list(right)} for left, right in found.dependencies],
+    }
+
+
+@contextmanager
+def _analysis_shown() -> Iterator[Callable[[str, str, int, int], None]]:
+    """A bar on standard error, if that is a terminal."""
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=_err, transient=True
+    ) as progress:
+        bars: dict[str, TaskID] = {}
+
+        def step(table: str, what: str, done: int, total: int) -> None:
+            if table not in bars:
+                bars[table] = progress.add_task("", total=total)
+            progress.update(bars[table], completed=done, description=escape(f"{Path(table).name}  {what}"))
+
+        yield step
 
 
 def _params(given: list[str] | None) -> dict[str, object]:

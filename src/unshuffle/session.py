@@ -6,9 +6,10 @@ they were. Binding and explaining need no Spark at all unless a query holds some
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,6 +31,8 @@ from unshuffle.render.tree import tree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from unshuffle.catalog.stored_statistics import StoredStatistics
 
 ExplainFormat = Literal["text", "json", "dot", "html"]
 Params = Mapping[str, object]
@@ -101,8 +104,18 @@ class Comparison:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Analyzed:
+    """Data that was analyzed, what was found, and the file it was stored in."""
+
+    path: str
+    stored_in: Path
+    statistics: StoredStatistics
+
+
 class Session:
-    """The front door from Python. Tables in `tables` folders are known by name to every query."""
+    """The front door from Python. Tables in `tables` folders are known by name to every query. Statistics are kept in
+    the folder `catalog`, or else beside the data they are of."""
 
     def __init__(
         self,
@@ -110,9 +123,11 @@ class Session:
         *,
         tables: str | Path | Sequence[str | Path] = (),
         master: str | None = None,
+        catalog: str | Path | None = None,
     ) -> None:
         folders = [tables] if isinstance(tables, str | Path) else tables
         self._tables = TableFolders(tuple(str(folder) for folder in folders))
+        self._catalog = catalog
         self._embedded = spark is None
         self._started = False
         self._master = master
@@ -223,6 +238,24 @@ class Session:
 
         return Comparison(side("baseline"), side("optimized"), 0.0, same)
 
+    def analyze(self, *paths: str | Path, step: Callable[[str, str, int, int], None] | None = None) -> list[Analyzed]:
+        """Finds out statistics, keys and dependencies of Parquet data, and stores them for later queries to use. A
+        folder of tables counts as all of them. `step` is told the table, what is being read, and how far it is."""
+        from unshuffle.catalog.analyze import analyze, tables_at
+        from unshuffle.catalog.stored_statistics import place_for, save
+
+        done = []
+        for table in [table for path in paths for table in tables_at(str(path))]:
+            place = place_for(table, self._catalog)
+            if place is None:
+                raise FileProblem(
+                    f"statistics cannot be kept beside {table!r}", hint="name a folder with --catalog DIR"
+                )
+            done.append(Analyzed(table, place, analyze(table, partial(step, table) if step is not None else None)))
+        for each in done:
+            save(each.statistics, each.stored_in)
+        return done
+
     def report(self, file: str | Path, params: Params | None, run: Run) -> str:
         """An HTML page of what ran and what it took."""
         measured = run.measured
@@ -262,7 +295,16 @@ class Session:
         parameters = Parameters(params or {})
         if source.name == "<query>":
             parameters.declare_python_values()
-        return bind(source, parameters, self._tables, self._environment(), _check_class, is_script, will_write)
+        return bind(
+            source,
+            parameters,
+            self._tables,
+            self._environment(),
+            _check_class,
+            is_script,
+            will_write,
+            catalog=self._catalog,
+        )
 
     def _environment(self) -> Any:
         return _LazyEnvironment(self)

@@ -149,8 +149,8 @@ def parquet_contents(files: Sequence[DataFile]) -> ParquetContents:
     step = max(1, len(files) // _EXACT_FOOTERS) if len(files) > _EXACT_FOOTERS else 1
     sample = files[::step]
     with ThreadPoolExecutor(min(8, len(sample))) as pool:
-        footers = list(pool.map(lambda f: _footer(f.path), sample))
-    counted = sum(footer.num_rows for footer in footers)
+        footers = list(pool.map(lambda f: footer(f.path), sample))
+    counted = sum(one.num_rows for one in footers)
     total, sampled = sum(f.size for f in files), sum(f.size for f in sample)
     rows = counted if step == 1 else round(counted * total / max(1, sampled))
     names = [name for name, _ in files[0].partition]
@@ -159,19 +159,25 @@ def parquet_contents(files: Sequence[DataFile]) -> ParquetContents:
     folders = []
     for name, type in partition:
         values = [partition_value(dict(f.partition).get(name, ""), type) for f in sample]
-        counts = ((value, float(footer.num_rows)) for value, footer in zip(values, footers, strict=True))
+        counts = ((value, float(one.num_rows)) for value, one in zip(values, footers, strict=True))
         folders.append((name, partition_statistics(counts, type)))
     statistics = (*footer_statistics(footers, stored, rows), *folders)
     return ParquetContents((*stored, *partition), tuple(names), rows, total, statistics)
 
 
-def _footer(path: str) -> pa.parquet.FileMetaData:
+def footer(path: str) -> pa.parquet.FileMetaData:
     system, inner = _system(path)
     try:
         with system.open_input_file(inner) as file:
             return pa.parquet.read_metadata(file)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise NotParquet(path) from None
+
+
+def parquet_file(path: str) -> pa.parquet.ParquetFile:
+    """A file to read rows from. INT96 timestamps are read in full: in nanoseconds, those far off would wrap around."""
+    system, inner = _system(path)
+    return pa.parquet.ParquetFile(inner, filesystem=system, coerce_int96_timestamp_unit="us")
 
 
 def _columns(footer: pa.parquet.FileMetaData) -> list[tuple[str, DataType]]:

@@ -6,7 +6,8 @@ that is told from two sides:
     range        a whole number or a day has no more values than lie between the least and the greatest
     dictionary   a column chunk that is encoded with a dictionary takes log2(d) bits a row and the d values once. Its size
                  is in the footer, so d can be solved for. One chunk's d says how large the domain is that all chunks
-                 draw from (by the formula of Cardenas), and from that follows the d of all rows.
+                 draw from (by the formula of Cardenas), and from that follows the d of all rows. Chunks whose ranges
+                 do not overlap, as in sorted files, draw from domains of their own.
 
 Both are estimates for the optimizer. Where a footer says too little, so do we: None.
 """
@@ -61,7 +62,7 @@ class _Gathered:
     low: Any = None
     high: Any = None
     ends_known: bool = True
-    ends: list[int] = field(default_factory=list)  # lengths of least and greatest texts
+    ranges: list[tuple[Any, Any]] = field(default_factory=list)  # of each chunk
 
     def add(self, chunk: pa.parquet.ColumnChunkMetaData) -> None:
         self.rows += chunk.num_values
@@ -83,8 +84,7 @@ class _Gathered:
         low, high = found.min, found.max
         self.low = low if self.low is None or low < self.low else self.low
         self.high = high if self.high is None or high > self.high else self.high
-        if isinstance(low, str | bytes):
-            self.ends += (len(low), len(high))
+        self.ranges.append((low, high))
 
     def statistics(self, type: pa.DataType, rows: float, read: int) -> ColumnStatistics:
         """Rows of files without the column count as NULL, as Spark reads them."""
@@ -100,7 +100,8 @@ class _Gathered:
         if not (pa.types.is_string(type) or pa.types.is_binary(type)):
             return default_width(type)
         plain = self.bytes / max(1, self.rows) - 4.0
-        ends = sum(self.ends) / len(self.ends) if self.ends else default_width(type)
+        lengths = [len(end) for ends in self.ranges for end in ends]
+        ends = sum(lengths) / len(lengths) if lengths else default_width(type)
         # Without a dictionary, or with one that hardly repeats, the size is that of the texts themselves.
         return max(1.0, plain, ends) if plain > 0.0 else max(1.0, ends)
 
@@ -123,7 +124,18 @@ class _Gathered:
         value = width + 4.0 if text else _stored_width(type)
         if size >= each * value * 0.95:
             return rows  # not smaller than the plain values: nearly all differ, or the dictionary was given up
-        return _domain_drawn(rows, _domain(each, _solved(each, size, value)))
+        segments = self._segments()
+        return segments * _domain_drawn(rows / segments, _domain(each, _solved(each, size, value)))
+
+    def _segments(self) -> int:
+        """How many runs of chunks have values apart from those of the others: all, in files sorted by the column."""
+        found = 0
+        reached = None
+        for low, high in sorted(self.ranges):
+            if reached is None or low > reached or low == reached < high:
+                found += 1
+            reached = high if reached is None else max(reached, high)
+        return max(1, found)
 
 
 def _stored_width(type: pa.DataType) -> float:

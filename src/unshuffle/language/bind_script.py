@@ -34,8 +34,8 @@ from unshuffle.algebra.logical import (
 )
 from unshuffle.algebra.sharing import inline_single_uses
 from unshuffle.catalog import files
+from unshuffle.catalog.known import known_of
 from unshuffle.catalog.schema import Column, ColumnNumbers, Dependency, Key
-from unshuffle.catalog.statistics import TableStatistics
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.catalog.types import from_spark_name, spark_name
 from unshuffle.errors import FileProblem, NameProblem, Source, Span, SyntaxProblem, TypeProblem, did_you_mean
@@ -60,9 +60,10 @@ def bind(
     check_class: CheckClass,
     is_script: bool = True,
     will_write: bool = False,
+    catalog: str | Path | None = None,
 ) -> Script:
     """The plan of a script (or, with `is_script` off, of the queries in a .sql text)."""
-    binder = ScriptBinder(parameters, tables, environment, check_class)
+    binder = ScriptBinder(parameters, tables, environment, check_class, catalog)
     parsed = [(piece, statement) for piece in preprocess(source, parameters) for statement in parse(piece)]
     parameters.check_all_used()
     for piece, statement in parsed:
@@ -101,6 +102,7 @@ class ScriptBinder:
     tables: TableFolders
     environment: Environment
     check_class: CheckClass
+    catalog: str | Path | None = None  # where statistics are kept, if not beside the data
     numbers: ColumnNumbers = field(default_factory=ColumnNumbers)
     rowsets: dict[str, _Rowset] = field(default_factory=dict)
     views: dict[str, tuple[Source, statements.View]] = field(default_factory=dict)
@@ -226,12 +228,9 @@ class ScriptBinder:
         if base is None and contents.partition_columns and len(paths) == 1:
             base = paths[0]
         columns = tuple(self.numbers.new(n, t) for n, t in contents.columns)
-        known = dict(contents.statistics)
-        statistics = TableStatistics(
-            contents.rows, contents.bytes, tuple((c, known[c.name]) for c in columns if c.name in known)
-        )
+        known = known_of(columns, paths, base, found, contents, self.catalog)
         where = Files(paths, Format("Parquet"), base, contents.rows, contents.bytes)
-        return Scan(name, where, columns, span=span, statistics=statistics)
+        return Scan(name, where, columns, known.keys, known.dependencies, span, known.statistics)
 
     def _extract(self, node: statements.Extract, name: str) -> Plan:
         where = input_path(node.path, self.parameters)
@@ -269,7 +268,7 @@ class ScriptBinder:
                 read[-1] = Column(column.id, column.name, declared, column.nullable)
             elif declared is not None and declared != column.type:
                 casts[column] = declared
-        kept = replace(scan, files=replace(scan.files, format=format), columns=tuple(read))
+        kept = replace(_only(scan, read), files=replace(scan.files, format=format))
         if not casts:
             return self._constrained(node, kept)
         outputs = tuple(
@@ -283,11 +282,10 @@ class ScriptBinder:
         plain = set(kept.columns) - set(casts)
         below = tuple(k for k in keys if k <= plain)
         held = tuple(d for d in dependencies if (d.determinant | d.dependent) <= plain)
-        return Project(replace(kept, keys=below, dependencies=held), outputs)
+        return Project(_declared(kept, below, held), outputs)
 
     def _constrained(self, node: statements.Extract, scan: Scan) -> Scan:
-        keys, dependencies = self._constraints(node.keys, node.depends, scan.columns)
-        return replace(scan, keys=keys, dependencies=dependencies)
+        return _declared(scan, *self._constraints(node.keys, node.depends, scan.columns))
 
     def _constraints(
         self, keys: Sequence[Sequence[Name]], depends: Sequence[Depends], columns: Sequence[Column]
@@ -523,3 +521,27 @@ class ScriptBinder:
             if will_write and files.exists(path) and not output.target.overwrite:
                 raise FileProblem(f"{path!r} exists already", span, "add OVERWRITE to replace it")
             written.append((path, span))
+
+
+def _only(scan: Scan, columns: Sequence[Column]) -> Scan:
+    """A scan of some of the columns, with what was found out about these."""
+    read = frozenset(columns)
+    return replace(
+        scan,
+        columns=tuple(columns),
+        keys=tuple(key for key in scan.keys if key <= read),
+        dependencies=tuple(
+            Dependency(d.determinant, d.dependent & read)
+            for d in scan.dependencies
+            if d.determinant <= read and d.dependent & read
+        ),
+    )
+
+
+def _declared(scan: Scan, keys: tuple[Key, ...], dependencies: tuple[Dependency, ...]) -> Scan:
+    """Declarations stand beside what was found in the data."""
+    return replace(
+        scan,
+        keys=tuple(dict.fromkeys((*keys, *scan.keys))),
+        dependencies=tuple(dict.fromkeys((*dependencies, *scan.dependencies))),
+    )

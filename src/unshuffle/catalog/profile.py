@@ -1,0 +1,145 @@
+"""The statistics of one column, computed from all its values.
+
+Values are replaced by codes, equal codes for values that are equal to GROUP BY: -0.0 is 0.0, NaN is NaN, and NULL is a
+value of its own, which keys and dependencies count as equal to itself. Everything else is counting codes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unshuffle.catalog.statistics import ColumnStatistics, Histogram, default_width
+
+BUCKETS = 64
+COMMON_VALUES = 100
+# A value is worth listing when it is this much more frequent than the average of all.
+_NOTABLE = 1.25
+_LONGEST_TEXT = 256
+
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A column's statistics and its codes: NULL is -1, other values are 0 up to `values`."""
+
+    statistics: ColumnStatistics
+    codes: Codes
+    values: int
+
+    @property
+    def has_null(self) -> bool:
+        return self.statistics.null_fraction > 0.0
+
+    @property
+    def kinds(self) -> int:
+        """Different values, NULL counted as one."""
+        return self.values + int(self.has_null)
+
+
+def profile(column: pa.ChunkedArray, type: pa.DataType) -> Profile:
+    """All about a column of a type that has an order."""
+    encoded = _one_zero(column.cast(type)).dictionary_encode().unify_dictionaries()
+    indices = [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    codes = np.concatenate(indices) if indices else np.empty(0, dtype=np.int32)
+    values = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], type)
+    counts = np.bincount(codes[codes >= 0], minlength=len(values))
+    return Profile(statistics(values, counts, len(codes), type), codes, len(values))
+
+
+def _one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
+
+
+def statistics(values: pa.Array, counts: npt.NDArray[np.int64], rows: int, type: pa.DataType) -> ColumnStatistics:
+    """Of a column that holds each value so many times, in so many rows; the rest of them are NULL."""
+    solid = int(counts.sum())
+    distinct = float(len(values))
+    null_fraction = 1.0 - solid / rows if rows else 0.0
+    if not len(values):
+        return ColumnStatistics(0.0, 1.0 if rows else 0.0, width=default_width(type))
+    order = pc.sort_indices(values).to_numpy()
+    values, counts = values.take(pa.array(order)), counts[order]
+    ordered = len(values)
+    while ordered and _is_nan(values[ordered - 1].as_py()):
+        ordered -= 1  # NaN sorts last, and is no bound
+    low, high = (values[0].as_py(), values[ordered - 1].as_py()) if ordered else (None, None)
+    return ColumnStatistics(
+        distinct,
+        null_fraction,
+        _short(low),
+        _short(high),
+        _width(values, counts, type),
+        _common(values, counts, rows),
+        _histogram(values.slice(0, ordered), counts[:ordered]),
+    )
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
+
+
+def _short(value: Any) -> Any:
+    return value[:_LONGEST_TEXT] if isinstance(value, str | bytes) else value
+
+
+def _width(values: pa.Array, counts: npt.NDArray[np.int64], type: pa.DataType) -> float:
+    if not (pa.types.is_string(type) or pa.types.is_binary(type)):
+        return default_width(type)
+    lengths = pc.binary_length(values).to_numpy(zero_copy_only=False)
+    return float(np.dot(lengths.astype(np.float64), counts) / counts.sum())
+
+
+def _common(values: pa.Array, counts: npt.NDArray[np.int64], rows: int) -> tuple[tuple[Any, float], ...]:
+    """All values where they are few, else those that stand out. Ties go to the smaller value."""
+    every = len(values) <= COMMON_VALUES
+    least = 0.0 if every else max(2.0, _NOTABLE * float(counts.sum()) / len(values))
+    found = []
+    for place in np.argsort(-counts, kind="stable")[:COMMON_VALUES]:
+        if counts[place] < least:
+            break
+        value = values[int(place)].as_py()
+        if _short(value) != value and not _is_nan(value):
+            if every:
+                return ()  # a list of all values must be complete
+            continue
+        found.append((value, float(counts[place]) / rows))
+    return tuple(found)
+
+
+def _histogram(values: pa.Array, counts: npt.NDArray[np.int64]) -> Histogram | None:
+    """Buckets of about equal rows. A value that would fill one has one of its own, so that no other value's estimate
+    suffers from it."""
+    if len(values) < 2 or pa.types.is_boolean(values.type):
+        return None
+    depth = max(1.0, float(counts.sum()) / BUCKETS)
+    ends = _ends(counts, depth)
+    # Texts may become equal when they are cut: the first of them stays.
+    bounds = [_short(values[int(end)].as_py()) for end in (0, *ends)]
+    sums = np.concatenate(([0], np.cumsum(counts)))
+    rows, distinct, kept, begin = [], [], [bounds[0]], 0
+    for end, bound in zip(ends, bounds[1:], strict=True):
+        if bound <= kept[-1]:
+            continue
+        rows.append(float(sums[end + 1] - sums[begin]))
+        distinct.append(float(end + 1 - begin))
+        kept.append(bound)
+        begin = end + 1
+    return Histogram(tuple(kept), tuple(rows), tuple(distinct)) if rows else None
+
+
+def _ends(counts: npt.NDArray[np.int64], depth: float) -> list[int]:
+    """The places of the last value of each bucket, in ascending order."""
+    heavy = np.flatnonzero(counts >= depth)
+    sums = np.cumsum(counts)
+    targets = np.arange(1, BUCKETS + 1) * depth
+    marks = np.minimum(np.searchsorted(sums, targets - 1e-6), len(counts) - 1)
+    ends = np.unique(np.concatenate((marks, heavy, heavy[heavy > 0] - 1, [len(counts) - 1])))
+    # The first bucket is closed on both sides, so it cannot end at its own beginning.
+    return [int(end) for end in ends if end > 0]
