@@ -120,6 +120,7 @@ class _Run:
         plans = gather_joins(Foreign("", tuple(("", output.plan) for output in script.outputs), (), "")).children
         self.roots = [self.memo.insert(plan) for plan in plans]
         self.apart = [(plan, self.memo.insert(gather_joins(plan))) for plan in _standing_alone(script)]
+        self._again: dict[int, list[Implementation]] = {}  # how each use of a shared rowset computes it for itself
         self.search.prepare([*self.roots, *(group for _, group in self.apart)])
 
     def _estimate(self, node: Plan, inputs: Sequence[Any], facts: Dependencies) -> Any:
@@ -186,13 +187,13 @@ class _Run:
         if plan is not None:
             self.search.spools[group.number] = plan
         for use in uses:
-            found = [each for each in use.implementations or () if not isinstance(each.operator, ReadSpool)]
+            again = self._again.setdefault(use.number, list(use.implementations or ()))
+            use.implementations = again
             if plan is not None:
                 names = dict(zip(use.columns, group.columns, strict=True))
                 layout = through_project(plan.delivered, group.facts, (), names)
                 read = ReadSpool(group.name or "", group.number, use.columns, layout)
-                found = [Implementation(read, (), use.expressions[0], read.alternatives())]
-            use.implementations = found
+                use.implementations = [Implementation(read, (), use.expressions[0], read.alternatives())]
         self.search.forget(touched)
 
     def _above(self, uses: Sequence[Group]) -> list[Group]:

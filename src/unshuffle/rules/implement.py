@@ -155,6 +155,7 @@ def _partial_top(plan: logical.PartialTop) -> Iterator[Implementation]:
 def _join(plan: logical.Join) -> Iterator[Implementation]:
     condition = join_condition(plan.condition, plan.left.columns, plan.right.columns)
     wide: list[Dependencies] = []
+    aligned: dict[Any, Any] = {}
 
     def facts() -> Dependencies:
         if not wide:
@@ -165,6 +166,7 @@ def _join(plan: logical.Join) -> Iterator[Implementation]:
     def over(operator: Any, keys: Sequence[JoinKey] = ()) -> Implementation:
         implementation = _over(plan, operator, keys)
         implementation.facts = facts
+        implementation.aligned = aligned
         return implementation
 
     keys = tuple(key for key in condition.keys if key.type is not None)

@@ -94,7 +94,9 @@ def exchanges(required: Required, group: Group, ideal: int) -> Iterator[Enforcem
                 yield from _send(layout, local, group)
         case EveryPartition():
             if not local:
-                yield Enforcement(Repartitioning(Replicated(), RandomMerge()), Required(Anyhow()))
+                # One stream is dearer to send than many: the cheaper input is not always the better.
+                yield Enforcement(Repartitioning(Replicated(), RandomMerge()), SCATTERED)
+                yield Enforcement(Repartitioning(Replicated(), RandomMerge()), GATHERED)
         case _:
             return
 

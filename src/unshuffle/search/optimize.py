@@ -14,7 +14,7 @@ order and a winner is replaced only by a strictly cheaper plan, so the same quer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Protocol
 
@@ -32,7 +32,6 @@ from unshuffle.properties import (
     Exactly,
     ExchangeError,
     FullMerge,
-    HashFunction,
     InitialPartitioning,
     JoinKey,
     OnePartition,
@@ -43,19 +42,21 @@ from unshuffle.properties import (
     Required,
     Scattered,
     Serial,
+    hashed,
     match,
     match_joint,
     match_partitioning,
 )
-from unshuffle.properties.joint import pushes
-from unshuffle.search.enforcers import Enforcement, exchanges, partition_counts, sort_keys
-from unshuffle.search.interest import prepare
+from unshuffle.search.alignment import alignments
+from unshuffle.search.enforcers import Enforcement, exchanges, sort_keys
+from unshuffle.search.interest import candidates, prepare
 from unshuffle.search.memo import Group
 from unshuffle.search.requests import (
     accepts_serial,
     both_orders,
     both_partitionings,
     pushed,
+    simplified,
 )
 from unshuffle.search.trace import Trace
 
@@ -79,6 +80,7 @@ class Implementation:
     keys: tuple[JoinKey, ...] = ()
     facts: Callable[[], Dependencies] | None = None  # of a join before it drops columns
     stored_columns: frozenset[Column] = frozenset()
+    aligned: dict[Any, Any] = field(default_factory=dict)  # shared by all algorithms of one expression
     least: float = 0.0  # what the operator itself costs at the least
     floor: float = 0.0  # the same, with all that is below it
 
@@ -99,6 +101,10 @@ class Implementation:
             return None
         return self.operator.source(column)
 
+    def output_name(self, column: Column) -> Column | None:
+        """What an output column is called in the facts that relate output and inputs."""
+        return column if self.facts is not None else self.operator.source(column)
+
     def source_in_facts(self, place: int, column: Column) -> Column | None:
         return column if self.facts is not None else self.source(place, column)
 
@@ -112,6 +118,7 @@ class Implementation:
 
 @dataclass(slots=True)
 class _Goal:
+    required: Required  # in its simplest form
     best: Physical | None = None
     exhausted: float = -1.0  # no plan costs less than this, if there is no best
 
@@ -181,10 +188,14 @@ class Search:
             yield from visit(root)
 
     def forget(self, groups: Sequence[Group]) -> None:
-        """Drops winners, after a decision that they may rest on has changed."""
+        """Drops winners and floors, after a decision that they may rest on has changed."""
+        for group in self._bottom_up(groups):
+            self._find_floor(group)
         for group in groups:
             group.goals.clear()
             group.natural.clear()
+            for each in group.implementations or ():
+                each.aligned.clear()
 
     # --- goals
 
@@ -195,6 +206,7 @@ class Search:
             return goal.best if goal.best.cost < limit else None
         if goal.exhausted >= limit:
             return None
+        required = goal.required
         within = limit if goal.exhausted < 0 else inf
         best, bound = None, within
         for plan in self._ways(group, required, within):
@@ -231,6 +243,7 @@ class Search:
             return goal.best if goal.best.cost < limit else None
         if goal.exhausted >= limit:
             return None
+        required = goal.required
         within = limit if goal.exhausted < 0 else inf
         best, bound = None, within
         for each in group.implementations or ():
@@ -248,8 +261,12 @@ class Search:
     def _goal(self, goals: dict[Required, _Goal], group: Group, required: Required) -> _Goal:
         goal = goals.get(required)
         if goal is None:
-            goal = goals[required] = _Goal()
-            self.trace.opened(group.number, required)
+            simple = simplified(required, group.facts)
+            goal = goals.get(simple)
+            if goal is None:
+                goal = goals[simple] = _Goal(simple)
+                self.trace.opened(group.number, simple)
+            goals[required] = goal
         return goal
 
     def _out_of_steps(self) -> bool:
@@ -309,7 +326,8 @@ class Search:
                 carried = each.operator.carried
                 request = self._at_carried(each, own[carried], required)
                 if request is not None:
-                    yield alternative, (*own[:carried], request, *own[carried + 1 :])
+                    for asked in self._kept_by(group, each, request, required):
+                        yield alternative, (*own[:carried], asked, *own[carried + 1 :])
 
     def _at_carried(self, each: Implementation, own: Required, required: Required) -> Required | None:
         carried = each.operator.carried
@@ -322,10 +340,23 @@ class Search:
         if wish is None:
             return self._brought(each, own, required)
         place = both_partitionings(own.partitioning, wish.partitioning, child.column_set, child.facts)
-        local = both_orders(wish.local, own.local, child.facts)
+        local = both_orders(wish.local, own.local, child.facts, facts)
         if place is None or local is None:
             return None
         return Required(place, local)
+
+    def _kept_by(
+        self, group: Group, each: Implementation, request: Required, required: Required
+    ) -> Iterator[Required]:
+        """What is asked of the carried input, such that it still holds of the result. Rows that are unique lie together
+        however they lie, but a join repeats them: then a layout must be made that says where."""
+        yield request
+        child, place = each.inputs[each.operator.carried or 0], request.partitioning
+        if isinstance(place, Clustered) and isinstance(required.partitioning, Clustered) and each.facts is not None:
+            if child.facts.unique(place.maximum) and not group.facts.unique(required.partitioning.maximum):
+                for columns in candidates(child, place.maximum):
+                    layout = hashed(sorted(columns, key=lambda c: c.id), self.ideal(child))
+                    yield Required(Exactly(layout), request.local)
 
     def _brought(self, each: Implementation, own: Required, required: Required) -> Required | None:
         """An order that the operator makes itself (a heap of first rows): asked of nobody."""
@@ -343,11 +374,13 @@ class Search:
         locals_ = self._joint_orders(each, alternative, required)
         if locals_ is None:
             return
-        facts = [child.facts for child in each.inputs]
-        for layouts in self._layouts(group, each, joint, required):
-            result = each.operator.deliver([Delivered(layout) for layout in layouts], facts)
-            if isinstance(match_partitioning(result.partitioning, required.partitioning, group.facts), Proof):
-                yield tuple(Required(Exactly(layout), local) for layout, local in zip(layouts, locals_, strict=True))
+        for each_way in alignments(self, group, each, joint, required):
+            if required == ANYTHING or isinstance(
+                match_partitioning(each_way.result, required.partitioning, group.facts), Proof
+            ):
+                yield tuple(
+                    Required(Exactly(layout), local) for layout, local in zip(each_way.layouts, locals_, strict=True)
+                )
 
     def _joint_orders(
         self, each: Implementation, alternative: Alternative, required: Required
@@ -359,101 +392,12 @@ class Search:
         if carried is None or not each.operator.keeps_order:
             return None
         child = each.inputs[carried]
-        wish = pushed(each.operator, Required(local=required.local), child.column_set, each.wide_facts()(carried))
-        local = both_orders(wish.local, own[carried], child.facts) if wish is not None else None
+        wide = each.wide_facts()(carried)
+        wish = pushed(each.operator, Required(local=required.local), child.column_set, wide)
+        local = both_orders(wish.local, own[carried], child.facts, wide) if wish is not None else None
         if local is None:
             return None
         return tuple(local if place == carried else mine for place, mine in enumerate(own))
-
-    def _layouts(
-        self, group: Group, each: Implementation, joint: CoPartitioned, required: Required
-    ) -> Iterator[tuple[Partitioned, ...]]:
-        """Layouts that would serve all inputs at once: what is asked for from above, what inputs have, what is
-        interesting (SIGMOD 2012, section 3.3.2)."""
-        seen: set[tuple[Partitioned, ...]] = set()
-        for layouts in self._every_layout(group, each, joint, required):
-            if layouts not in seen:
-                seen.add(layouts)
-                yield layouts
-
-    def _every_layout(
-        self, group: Group, each: Implementation, joint: CoPartitioned, required: Required
-    ) -> Iterator[tuple[Partitioned, ...]]:
-        carried = each.operator.carried
-        if isinstance(required.partitioning, Exactly):
-            if carried is not None:
-                above = Required(required.partitioning)
-                wish = pushed(each.operator, above, each.inputs[carried].column_set, each.wide_facts()(carried))
-                if wish is not None and isinstance(wish.partitioning, Exactly):
-                    yield from self._follow(each, joint, carried, Delivered(wish.partitioning.layout))
-            return
-        for place, child in enumerate(each.inputs):
-            if child.stored:
-                wish_keys = Clustered(frozenset(key.columns[place] for key in joint.keys), nulls_meet=False)
-                plan = self.solve(child, Required(wish_keys))
-                if plan is not None:
-                    yield from self._follow(each, joint, place, plan.delivered)
-        for keys in self._key_sets(group, each, joint):
-            for count in self._joint_counts(each):
-                function = HashFunction(tuple(key.type for key in keys), count)
-                yield tuple(
-                    Partitioned(function, tuple(key.columns[place] for key in keys))
-                    for place in range(len(each.inputs))
-                )
-
-    @staticmethod
-    def _follow(
-        each: Implementation, joint: CoPartitioned, leader: int, given: Delivered
-    ) -> Iterator[tuple[Partitioned, ...]]:
-        """The layout of one input, pushed to the others."""
-        inputs = [
-            (given if place == leader else Delivered(Scattered()), child.facts)
-            for place, child in enumerate(each.inputs)
-        ]
-        for push in pushes(inputs, joint):
-            yield push.layouts
-
-    def _key_sets(self, group: Group, each: Implementation, joint: CoPartitioned) -> Iterator[tuple[JoinKey, ...]]:
-        """Subsets of the keys that are interesting: all, and what serves an operator above or below as well."""
-        usable = [key for key in joint.keys if key.type is not None]
-        fixed = [key for key in usable if not each.inputs[0].facts.determines((), (key.columns[0],))]
-        usable = fixed or usable
-        if not usable:
-            return
-        wide = each.wide_facts()
-        sets: dict[frozenset[int], None] = {}
-        for wish in group.above:
-            facts = wide(0)
-            known = [s for c in wish if (s := each.source_in_facts(0, c)) is not None]
-            sets[frozenset(i for i, key in enumerate(usable) if facts.determines(known, (key.columns[0],)))] = None
-        for place, child in enumerate(each.inputs):
-            for wish in child.below:
-                held = child.facts
-                sets[frozenset(i for i, key in enumerate(usable) if held.determines(wish, (key.columns[place],)))] = (
-                    None
-                )
-        found: dict[frozenset[int], None] = {frozenset(range(len(usable))): None}
-        cuts = [cut for cut in sets if cut]
-        for one in cuts:
-            for other in cuts:
-                if one & other:
-                    found[one & other] = None
-        for chosen in list(found)[:8]:
-            yield tuple(key for i, key in enumerate(usable) if i in chosen)
-
-    def _joint_counts(self, each: Implementation) -> list[int]:
-        counts: dict[int, None] = {}
-        largest = max(each.inputs, key=lambda child: child.bytes)
-        counts.update(dict.fromkeys(partition_counts(largest, self.ideal(largest))))
-        for child in each.inputs:
-            counts.update(dict.fromkeys(self.ideal(below) for below in (child, *self._inputs_below(child))))
-        return sorted(counts, reverse=True)[:4]
-
-    @staticmethod
-    def _inputs_below(group: Group) -> Iterator[Group]:
-        """The inputs of an input: an exchange that serves both may be best placed under the lower one."""
-        for each in (group.implementations or ())[:1]:
-            yield from each.inputs
 
     # --- enforcers
 

@@ -9,6 +9,10 @@ Their conjunction is a requirement again:
     X ≤ G and in order on S     in order on the longest prefix of S that G determines
     S above, G^g of its own     S, and inside it what is left of G
 
+Before any of that a requirement is simplified by what is known of the rows it is made of. It may then be met by any rows,
+or speak of fewer columns, and can be passed on where the whole of it could not: above `where a = 7`, an order by (a, b) is
+one by b, and below that filter only b is asked for.
+
 Nothing here needs to be right for a plan to be right: what an operator delivers is matched against what was asked. It
 needs to be complete, for what is never asked for is never found.
 """
@@ -17,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import is_
 
 from unshuffle.algebra.physical import PhysicalOperator
 from unshuffle.catalog.schema import Column
@@ -30,10 +35,13 @@ from unshuffle.properties import (
     Local,
     OnePartition,
     Partitioned,
+    Proof,
     RangeOrdered,
     Required,
     RequiredPartitioning,
+    Scattered,
     Sorted,
+    match_partitioning,
 )
 from unshuffle.properties.match_local import implied_local
 from unshuffle.properties.structure import columns_of
@@ -49,6 +57,45 @@ def accepts_serial(wish: RequiredPartitioning) -> bool:
             return not wish.parallel
         case _:
             return False
+
+
+def simplified(required: Required, facts: Dependencies) -> Required:
+    """A requirement that is met by the same layouts of rows with these facts, on as few columns as possible."""
+    place = required.partitioning
+    if isinstance(place, RangeOrdered):
+        keys = tuple(action for action in _simple_local(place.keys, facts) if isinstance(action, Sorted))
+        if keys and keys != place.keys:
+            place = RangeOrdered(keys, place.parallel)
+        elif not keys:
+            # Keys that never differ: all rows in one place, by whatever function.
+            place = Clustered(frozenset((place.keys[0].column,)), parallel=place.parallel)
+    if isinstance(place, Clustered | RangeOrdered) and isinstance(
+        match_partitioning(Scattered(), place, facts), Proof
+    ):
+        place = Anyhow(place.parallel)
+    local = _simple_local(required.local, facts) if required.local else ()
+    if place is required.partitioning and local == required.local:
+        return required
+    return Required(place, local)
+
+
+def _simple_local(local: Local, facts: Dependencies) -> Local:
+    """Without what follows from the actions before."""
+    found: list[Sorted | Grouped] = []
+    for action in local:
+        before = columns_of(found)
+        if facts.unique(before):
+            break
+        if facts.determines(before, columns_of((action,))):
+            continue
+        if isinstance(action, Grouped) and len(action.columns) > 1:
+            kept = action.columns
+            for column in sorted(kept, key=lambda c: -c.id):
+                if facts.determines(before | (kept - {column}), (column,)):
+                    kept -= {column}
+            action = action if len(kept) == len(action.columns) else Grouped(kept)
+        found.append(action)
+    return local if len(found) == len(local) and all(map(is_, found, local)) else tuple(found)
 
 
 def restated(
@@ -165,17 +212,17 @@ def both_partitionings(
             return None
 
 
-def both_orders(wish: Local, own: Local, facts: Dependencies) -> Local | None:
-    """An order that implies the one asked for from above and the operator's own."""
+def both_orders(wish: Local, own: Local, facts: Dependencies, wide: Dependencies) -> Local | None:
+    """An order that implies the one asked for from above and the operator's own. The operator's own is asked of rows with
+    `facts`; the other may rest on what the operator adds to them, `wide`: after a join on k = 7, [k, b] is [b]."""
     if not wish or not own:
         return wish or own
     if implied_local(wish, own, facts):
         return wish
-    if implied_local(own, wish, facts):
+    if implied_local(own, wish, wide):
         return own
-    for first, second in ((wish, own), (own, wish)):
-        found = _inside(first, second, facts)
-        if found is not None and implied_local(found, wish, facts) and implied_local(found, own, facts):
+    for found in (_inside(wish, own, facts), _inside(own, wish, facts), (*own, *wish)):
+        if found is not None and implied_local(found, wish, wide) and implied_local(found, own, facts):
             return found
     return None
 

@@ -1,0 +1,139 @@
+"""Operators over inputs that must be laid out alike: which single layouts are worth giving all of them
+(SIGMOD 2012, sections 3.3.1 and 3.3.2).
+
+An alignment is a layout for each input, all by the same function, and the layout of the result that follows. Three kinds
+of layout are tried:
+
+    asked      what is required of the result, if that is one very function: written in every input's columns
+    had        what an input already has: pushed to the others
+    wished     a hash of the keys, or of those among them that also serve an operator above or below, into as many
+               partitions as an input, or what it is made of, would ideally have
+
+They are the same for all algorithms of one join, and are found once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unshuffle.properties import (
+    Clustered,
+    CoPartitioned,
+    Delivered,
+    Exactly,
+    HashFunction,
+    JoinKey,
+    Partitioned,
+    Partitioning,
+    Required,
+    Scattered,
+)
+from unshuffle.properties.joint import pushes
+from unshuffle.search.enforcers import partition_counts
+from unshuffle.search.requests import restated
+
+if TYPE_CHECKING:
+    from unshuffle.search.memo import Group
+    from unshuffle.search.optimize import Implementation, Search
+
+# Sets of keys, and numbers of partitions, that are tried for one operator.
+SETS = 8
+COUNTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    layouts: tuple[Partitioned, ...]
+    result: Partitioning
+
+
+def alignments(
+    search: Search, group: Group, each: Implementation, joint: CoPartitioned, required: Required
+) -> list[Alignment]:
+    wish = required.partitioning
+    mark = wish if isinstance(wish, Exactly) else None
+    found = each.aligned.get(mark)
+    if found is None:
+        layouts = _asked(each, joint, mark) if mark is not None else _offered(search, group, each, joint)
+        facts = [child.facts for child in each.inputs]
+        found = each.aligned[mark] = [
+            Alignment(one, each.operator.deliver([Delivered(layout) for layout in one], facts).partitioning)
+            for one in dict.fromkeys(layouts)
+        ]
+    return found
+
+
+def _asked(each: Implementation, joint: CoPartitioned, wish: Exactly) -> Iterator[tuple[Partitioned, ...]]:
+    wide = each.wide_facts()
+    for place, child in enumerate(each.inputs):
+        mine = restated(wish, child.column_set, lambda column: each.output_name(column), wide(place))
+        if isinstance(mine, Exactly):
+            yield from _follow(each, joint, place, Delivered(mine.layout))
+
+
+def _offered(
+    search: Search, group: Group, each: Implementation, joint: CoPartitioned
+) -> Iterator[tuple[Partitioned, ...]]:
+    for place, child in enumerate(each.inputs):
+        if child.stored:
+            keys = Clustered(frozenset(key.columns[place] for key in joint.keys), nulls_meet=False)
+            plan = search.solve(child, Required(keys))
+            if plan is not None:
+                yield from _follow(each, joint, place, plan.delivered)
+    counts = _counts(search, each)
+    for chosen in _key_sets(group, each, joint):
+        for count in counts:
+            function = HashFunction(tuple(key.type for key in chosen), count)
+            places = range(len(each.inputs))
+            yield tuple(Partitioned(function, tuple(key.columns[place] for key in chosen)) for place in places)
+
+
+def _follow(
+    each: Implementation, joint: CoPartitioned, leader: int, given: Delivered
+) -> Iterator[tuple[Partitioned, ...]]:
+    """The layout of one input, pushed to the others."""
+    nowhere = Delivered(Scattered())
+    inputs = [(given if place == leader else nowhere, child.facts) for place, child in enumerate(each.inputs)]
+    for push in pushes(inputs, joint):
+        yield push.layouts
+
+
+def _key_sets(group: Group, each: Implementation, joint: CoPartitioned) -> Iterator[tuple[JoinKey, ...]]:
+    """All keys, and those that serve an operator above or below as well. Constants say nothing."""
+    known = [key for key in joint.keys if key.type is not None]
+    first = each.inputs[0].facts
+    usable = [key for key in known if not first.determines((), (key.columns[0],))] or known
+    if not usable:
+        return
+    found: dict[frozenset[int], None] = {frozenset(range(len(usable))): None}
+    cuts = [cut for cut in dict.fromkeys(_cuts(group, each, usable)) if cut]
+    for one in cuts:
+        for other in cuts:
+            if one & other:
+                found[one & other] = None
+    for chosen in list(found)[:SETS]:
+        yield tuple(key for i, key in enumerate(usable) if i in chosen)
+
+
+def _cuts(group: Group, each: Implementation, keys: list[JoinKey]) -> Iterator[frozenset[int]]:
+    wide = each.wide_facts()
+    for wish in group.above:
+        known = [source for column in wish if (source := each.source_in_facts(0, column)) is not None]
+        yield frozenset(i for i, key in enumerate(keys) if wide(0).determines(known, (key.columns[0],)))
+    for place, child in enumerate(each.inputs):
+        for wish in child.below:
+            held = child.facts
+            yield frozenset(i for i, key in enumerate(keys) if held.determines(wish, (key.columns[place],)))
+
+
+def _counts(search: Search, each: Implementation) -> list[int]:
+    """Of all inputs the ideal, and of what those are made of: one exchange below an aggregate may serve a join above it."""
+    counts: dict[int, None] = {}
+    largest = max(each.inputs, key=lambda child: child.bytes)
+    counts.update(dict.fromkeys(partition_counts(largest, search.ideal(largest))))
+    for child in each.inputs:
+        below = [group for one in (child.implementations or ())[:1] for group in one.inputs]
+        counts.update(dict.fromkeys(search.ideal(group) for group in (child, *below)))
+    return sorted(counts, reverse=True)[:COUNTS]
