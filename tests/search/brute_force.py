@@ -1,0 +1,606 @@
+"""Every plan of a small query, from the leaves up: what the search's choice is held against.
+
+The search asks from above: a goal is a group and what is required of it. Here nothing is asked. For every group of the memo,
+after its inputs', a table is made of *all* layouts that any plan of the group delivers, with the cheapest plan of each:
+
+    in place   each operator that runs an expression of the group, in each of its alternatives, over every combination of
+               the inputs' plans that meets what the alternative requires
+    sorted     each of these, sorted inside its partitions on any permutation of the columns
+    moved      each of these, through every exchange: to any hash of any columns into any number of partitions that occurs
+               in the query, to every stored function and every range that an ORDER BY could use, gathered in all four
+               ways, split, copied
+    sorted     again
+
+A number of partitions is a matter of policy: an exchange makes as many as are ideal for what it moves, or the multiple
+nearest to that of a number that is stored below (SIGMOD 2012, section 3.3.1). Another number it makes only to lie beside an
+input that has that number for its own sake, so such an input must follow (`WANTED`).
+
+What an operator above can do, and at what cost, depends on a plan only through what it delivers. So one plan a delivery is
+enough, and the cheapest plan of the root is the cheapest there is.
+
+Four things keep the tables small and lose nothing:
+
+    a plan is dropped if another, no dearer, has the same partitioning and an order that implies its own
+    a plan is dropped if it costs more, with the cheapest way to read the tables it does not read yet, than `limit`
+    sorts look only at columns that some operator above looks at, and as long a permutation as possible
+    where no order comes out of an operator's input, one plan a partitioning of it is enough
+
+It shares with the search what both must agree on and no reasoning of it: the memo's logical alternatives (`join_orders`
+counts those of joins again), the physical operators with their alternatives and deliveries, property matching, facts,
+estimates and the cost model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations, product
+from math import inf
+from typing import Any
+
+from unshuffle.algebra import operators as ops
+from unshuffle.algebra.expressions import Call, Ref
+from unshuffle.algebra.logical import Filter, Join, Project, SetOperation
+from unshuffle.algebra.physical import Amount
+from unshuffle.algebra.predicates import conjuncts
+from unshuffle.catalog.schema import Column, DataType
+from unshuffle.cost.model import CostModel
+from unshuffle.properties import (
+    Clustered,
+    ConcatMerge,
+    Delivered,
+    EveryPartition,
+    Exchange,
+    ExchangeError,
+    FullMerge,
+    Grouped,
+    HashFunction,
+    InitialPartitioning,
+    Local,
+    Partitioned,
+    Partitioning,
+    PartitionFunction,
+    Proof,
+    RandomMerge,
+    RangeOrdered,
+    Repartitioning,
+    Replicated,
+    Required,
+    Sampled,
+    Scattered,
+    Serial,
+    SortConcatMerge,
+    Sorted,
+    SortMerge,
+    asc,
+    exchange,
+    match_joint,
+    match_local,
+    match_partitioning,
+    ranged,
+)
+from unshuffle.properties.match_local import implied_local
+from unshuffle.properties.structure import columns_of
+from unshuffle.search.memo import Group
+
+WIDEST = 4  # columns of which every set is tried, and of which an order has at most one more
+SLACK = 1e-9
+WANTED = "wanted alike"  # the family of a hash that is still to be put beside another like it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """A plan."""
+
+    operator: Any
+    inputs: tuple[Found, ...]
+    delivered: Delivered
+    amount: Amount
+    cost: float
+    alternative: str = ""
+
+    def show(self, depth: int = 0) -> str:
+        what = self.operator.how if isinstance(self.operator, ops.Move) else getattr(self.operator, "keys", "")
+        line = f"{'  ' * depth}{type(self.operator).__name__} {self.alternative} {what} {self.delivered} {self.cost:.6f}"
+        return "\n".join([line, *(each.show(depth + 1) for each in self.inputs)])
+
+
+class Table:
+    """The plans of a group: of each partitioning, those with an order that no cheaper one has."""
+
+    def __init__(self, group: Group, limit: float) -> None:
+        self.group = group
+        self.limit = limit
+        self.rows: dict[Partitioning, list[Found]] = {}
+        self._implied: dict[tuple[Local, Local], bool] = {}
+
+    def implies(self, one: Local, other: Local) -> bool:
+        if not other or one[: len(other)] == other:
+            return True
+        if not one:
+            return implied_local(one, other, self.group.facts)
+        key = (one, other)
+        found = self._implied.get(key)
+        if found is None:
+            found = self._implied[key] = implied_local(one, other, self.group.facts)
+        return found
+
+    def wants(self, delivered: Delivered, cost: float) -> bool:
+        if cost > self.limit:
+            return False
+        known = self.rows.get(delivered.partitioning, ())
+        return not any(each.cost <= cost and self.implies(each.delivered.local, delivered.local) for each in known)
+
+    def add(self, plan: Found) -> None:
+        known = self.rows.setdefault(plan.delivered.partitioning, [])
+        local = plan.delivered.local
+        known[:] = [e for e in known if e.cost < plan.cost or not self.implies(local, e.delivered.local)]
+        known.append(plan)
+
+    def __iter__(self) -> Iterator[Found]:
+        for plans in self.rows.values():
+            yield from plans
+
+    def copy(self) -> Table:
+        made = Table(self.group, self.limit)
+        made._implied = self._implied
+        made.rows = {place: list(plans) for place, plans in self.rows.items()}
+        return made
+
+
+def cheapest(plans: Iterable[Found]) -> Found | None:
+    return min(plans, key=lambda each: each.cost, default=None)
+
+
+class Enumeration:
+    """All plans of the groups that a root reaches, up to a limit of cost."""
+
+    def __init__(self, root: Group, model: CostModel, limit: float = inf, moves: int = 1) -> None:
+        self.root = root
+        self.model = model
+        self.limit = limit * (1 + SLACK)
+        self.moves = moves  # exchanges that may follow one another
+        self.groups = list(_bottom_up(root))
+        self.names = _Names(self.groups)
+        self.tables: dict[int, Table] = {}
+        self.leaves = self._leaves()
+        self.least_of_leaf: dict[int, float] = {}
+        self.counts = self._counts()
+        self.own_counts = self._own_counts()
+        self.stored = self._stored()
+        self.types = self._types()
+        self.orders = self._orders()
+        self.needed, self.copied = self._needed()
+        self._amounts: dict[tuple[int, Partitioning], Amount] = {}
+        self._met: dict[Any, bool] = {}
+
+    def best(self) -> Found | None:
+        for group in self.groups:
+            if not self.leaves[group.number] - {group.number}:
+                table = self._in_place(group, inf)
+                self.least_of_leaf[group.number] = min(each.cost for each in table)
+        for group in self.groups:
+            self.tables[group.number] = self._table(group)
+        return cheapest(each for each in self.tables[self.root.number] if not _is_wanted(each.delivered))
+
+    @property
+    def size(self) -> int:
+        return sum(len(list(table)) for table in self.tables.values())
+
+    # --- what occurs in the query
+
+    def _leaves(self) -> dict[int, frozenset[int]]:
+        found: dict[int, frozenset[int]] = {}
+        for group in self.groups:
+            below = [frozenset((group.number,))] if not group.implementations[0].inputs else []
+            below += [found[child.number] for child in group.implementations[0].inputs]
+            found[group.number] = frozenset[int]().union(*below)
+        return found
+
+    def _rest(self, group: Group) -> float:
+        """The least that the tables cost that this group does not read."""
+        others = self.leaves[self.root.number] - self.leaves[group.number]
+        return sum(self.least_of_leaf[leaf] for leaf in others)
+
+    def ideal(self, group: Group) -> int:
+        return self.model.ideal_partitions(group.rows, group.bytes)
+
+    def _counts(self) -> tuple[int, ...]:
+        ideals = {self.ideal(group) for group in self.groups}
+        stored = {layout.function.partitions for layout in self._stored_layouts()}
+        multiples = {count * max(1, round(ideal / count)) for count in stored for ideal in ideals}
+        return tuple(sorted(ideals | stored | multiples))
+
+    def _own_counts(self) -> dict[int, frozenset[int]]:
+        """The numbers of partitions that each group may be given for its own sake."""
+        stored: dict[int, frozenset[int]] = {}
+        found: dict[int, frozenset[int]] = {}
+        for group in self.groups:
+            below = [stored[child.number] for each in group.implementations for child in each.inputs]
+            stored[group.number] = frozenset[int]().union(*below, _stored_counts(group))
+            ideal = self.ideal(group)
+            multiples = {count * max(1, round(ideal / count)) for count in stored[group.number]}
+            found[group.number] = frozenset((ideal, *multiples))
+        return found
+
+    def _stored_layouts(self) -> Iterator[Partitioned]:
+        for group in self.groups:
+            yield from _stored_layouts(group)
+
+    def _stored(self) -> tuple[tuple[PartitionFunction, tuple[int, ...]], ...]:
+        """Functions that a table is stored by, with the names of the columns they are of."""
+        found = {(each.function, tuple(map(self.names.of, each.columns))): None for each in self._stored_layouts()}
+        return tuple(found)
+
+    def _types(self) -> dict[int, set[DataType]]:
+        """By name, the types that some join or union compares at."""
+        found: dict[int, set[DataType]] = {}
+        for group in self.groups:
+            for each in group.implementations:
+                for key in each.keys:
+                    for column in key.columns:
+                        found.setdefault(self.names.of(column), set()).add(key.type)
+        return found
+
+    def _orders(self) -> tuple[tuple[Sorted, ...], ...]:
+        """Every prefix of an order of the whole result."""
+        found: dict[tuple[Sorted, ...], None] = {}
+        for group in self.groups:
+            for each in group.implementations:
+                for alternative in each.alternatives:
+                    for wish in alternative.children:
+                        keys = (
+                            wish.partitioning.keys
+                            if isinstance(wish.partitioning, RangeOrdered)
+                            else wish.local
+                            if isinstance(each.operator, ops.FirstRows)
+                            else ()
+                        )
+                        for length in range(len(keys)):
+                            found[keys[: length + 1]] = None
+        return tuple(found)
+
+    def _needed(self) -> tuple[dict[int, frozenset[int]], frozenset[int]]:
+        """The names that the operators above each group look at, and the groups that some operator wants a copy of."""
+        found: dict[int, frozenset[int]] = {group.number: frozenset() for group in self.groups}
+        copied: set[int] = set()
+        for group in reversed(self.groups):
+            for each in group.implementations:
+                for alternative in each.alternatives:
+                    for place, (child, wish) in enumerate(zip(each.inputs, alternative.children, strict=True)):
+                        columns = set(columns_of(wish.local))
+                        match wish.partitioning:
+                            case Clustered(maximum=maximum):
+                                columns |= maximum
+                            case RangeOrdered(keys=keys):
+                                columns |= {key.column for key in keys}
+                            case EveryPartition():
+                                copied.add(child.number)
+                            case _:
+                                pass
+                        if alternative.joint is not None:
+                            columns |= {key.columns[place] for key in alternative.joint.keys}
+                        found[child.number] |= found[group.number] | frozenset(map(self.names.of, columns))
+        return found, frozenset(copied)
+
+    def _directions(self, column: Column) -> list[Sorted]:
+        """Ascending, and as an order of the query wants it."""
+        name = self.names.of(column)
+        found = {asc(column): None}
+        for group in self.groups:
+            for each in group.implementations:
+                for alternative in each.alternatives:
+                    for wish in alternative.children:
+                        keys = [action for action in wish.local if isinstance(action, Sorted)]
+                        found.update({key.on(column): None for key in keys if self.names.of(key.column) == name})
+        return list(found)
+
+    def _sorts(self, group: Group) -> list[tuple[Sorted, ...]]:
+        """Sorts that are not implied by another of these."""
+        facts = group.facts
+        useful = [c for c in group.columns if self.names.of(c) in self.needed[group.number]]
+        useful = [c for c in useful if not facts.determines((), (c,))]
+        useful = list({facts.representative(c): c for c in reversed(useful)}.values())
+        ways = {column: self._directions(column) for column in useful}
+        found: dict[tuple[Sorted, ...], None] = {}
+        for order in permutations(useful, min(len(useful), WIDEST - 1 if len(useful) > WIDEST else WIDEST)):
+            kept = [c for place, c in enumerate(order) if not facts.determines(order[:place], (c,))]
+            found.update(dict.fromkeys(product(*(ways[c] for c in kept))))
+        found.pop((), None)
+        return list(found)
+
+    def _schemes(self, group: Group) -> list[Partitioned]:
+        """Layouts that an exchange can make of a group."""
+        found: dict[Partitioned, None] = {}
+        columns = list(group.columns)
+        own = self.own_counts[group.number]
+        if len(columns) > WIDEST:
+            columns = [c for c in columns if self.names.of(c) in self.needed[group.number]]
+        for on in _subsets(columns, self.names):
+            for types in product(*({c.type, *self.types.get(self.names.of(c), ())} for c in on)):
+                for count in self.counts:
+                    function = HashFunction(types, count) if count in own else HashFunction(types, count, WANTED)
+                    found[Partitioned(function, on)] = None
+        for function, names in self.stored:
+            matching = [[c for c in group.columns if self.names.of(c) == name] for name in names]
+            if isinstance(function, HashFunction) and function.partitions not in own:
+                function = replace(function, family=WANTED)
+            for on in product(*matching):
+                found[Partitioned(function, on)] = None
+        for order in self.orders:
+            matching = [[c for c in group.columns if self.names.of(c) == self.names.of(key.column)] for key in order]
+            for on in product(*matching):
+                keys = tuple(key.on(column) for key, column in zip(order, on, strict=True))
+                for count in own:
+                    sample = Sampled(f"{group.number}:{','.join(map(str, keys))}:{count}", count)
+                    found[ranged(keys, sample)] = None
+        return list(found)
+
+    # --- costs
+
+    def amount(self, group: Group, place: Partitioning) -> Amount:
+        key = (group.number, place)
+        found = self._amounts.get(key)
+        if found is None:
+            found = self._amounts[key] = self._compute_amount(group, place)
+        return found
+
+    def _compute_amount(self, group: Group, place: Partitioning) -> Amount:
+        rows, size = group.rows, group.bytes
+        match place:
+            case Serial():
+                return Amount(rows, size, 1, 1.0)
+            case Replicated():
+                return Amount(rows, size, 0, 1.0)
+            case Scattered(partitions=count):
+                count = count or self.ideal(group)
+                return Amount(rows, size, count, 1 / count)
+            case Partitioned():
+                count = place.function.partitions
+                share = group.estimate.largest_share(place.columns)
+                return Amount(rows, size, count, min(1.0, max(1 / count, share)))
+
+    def _build(
+        self, table: Table, operator: Any, inputs: tuple[Found, ...], delivered: Delivered, name: str = ""
+    ) -> Found | None:
+        below = sum(each.cost for each in inputs)
+        if not table.wants(delivered, below):
+            return None
+        amount = self.amount(table.group, delivered.partitioning)
+        cost = below + self.model.cost(operator, [each.amount for each in inputs], amount).seconds
+        if not table.wants(delivered, cost):
+            return None
+        return Found(operator, inputs, delivered, amount, cost, name)
+
+    # --- tables
+
+    def _table(self, group: Group) -> Table:
+        table = self._in_place(group, self.limit - self._rest(group))
+        self._sort(table)
+        for _ in range(self.moves):
+            still = table.copy()
+            self._move(still, table)
+            self._sort(table)
+        return table
+
+    def _in_place(self, group: Group, limit: float) -> Table:
+        table = Table(group, limit)
+        for each in group.implementations:
+            for alternative in each.alternatives:
+                for inputs in self._inputs(each, alternative):
+                    given = [p.delivered for p in inputs]
+                    if alternative.joint is not None and not all(map(_is_wanted, given)):
+                        given = [Delivered(_plain(each.partitioning), each.local) for each in given]
+                    delivered = each.operator.deliver(given, [g.facts for g in each.inputs])
+                    if any(map(_is_wanted, given)) and not _is_wanted(delivered):
+                        continue
+                    plan = self._build(table, each.operator, inputs, delivered, alternative.name)
+                    if plan is not None:
+                        table.add(plan)
+        return table
+
+    def _inputs(self, each: Any, alternative: Any) -> Iterator[tuple[Found, ...]]:
+        """Every combination of the inputs' plans that the operator can run over in this way."""
+        by_place = [
+            self._fitting(child, wish, each.operator.carried == place and each.operator.keeps_order)
+            for place, (child, wish) in enumerate(zip(each.inputs, alternative.children, strict=True))
+        ]
+        if alternative.joint is None:
+            for places in product(*(found.values() for found in by_place)):
+                yield from product(*places)
+            return
+        facts = [child.facts for child in each.inputs]
+        by_function = [_by_function(found) for found in by_place]
+        for function, first in by_function[0].items():
+            for places in product(first, *(others.get(function, ()) for others in by_function[1:])):
+                known = [(Delivered(_plain(place)), one) for place, one in zip(places, facts, strict=True)]
+                if isinstance(match_joint(known, alternative.joint), Proof):
+                    yield from product(*(found[place] for found, place in zip(by_place, places, strict=True)))
+
+    def _fitting(self, child: Group, wish: Required, ordered: bool) -> dict[Partitioning, list[Found]]:
+        """The plans of an input that meet a requirement; where their order is lost, the cheapest of each layout."""
+        found: dict[Partitioning, list[Found]] = {}
+        for place, plans in self.tables[child.number].rows.items():
+            if not self._is_met(child, place, wish.partitioning):
+                continue
+            fit = [each for each in plans if self._is_sorted(child, each.delivered.local, wish.local)]
+            if fit:
+                found[place] = fit if ordered else [min(fit, key=lambda each: each.cost)]
+        return found
+
+    def _is_met(self, group: Group, place: Partitioning, wish: Any) -> bool:
+        key = (group.number, place, wish)
+        found = self._met.get(key)
+        if found is None:
+            found = self._met[key] = isinstance(match_partitioning(place, wish, group.facts), Proof)
+        return found
+
+    def _is_sorted(self, group: Group, local: Local, wish: Local) -> bool:
+        if not wish:
+            return True
+        key = (group.number, local, wish)
+        found = self._met.get(key)
+        if found is None:
+            found = self._met[key] = isinstance(match_local(local, wish, group.facts), Proof)
+        return found
+
+    # --- enforcers
+
+    def _sort(self, table: Table) -> None:
+        orders = self._sorts(table.group)
+        for place, plans in list(table.rows.items()):
+            given = cheapest(plans)
+            if given is None or isinstance(place, Replicated):
+                continue
+            for keys in orders:
+                operator = ops.LocalSort(keys, table.group.columns)
+                plan = self._build(table, operator, (given,), Delivered(place, keys))
+                if plan is not None:
+                    table.add(plan)
+
+    def _move(self, still: Table, table: Table) -> None:
+        group = still.group
+        schemes = self._schemes(group)
+        for place, plans in still.rows.items():
+            if isinstance(place, Replicated) or _is_wanted(Delivered(place)):
+                continue
+            least = cheapest(plans)
+            assert least is not None
+            if isinstance(place, Serial):
+                for scheme in (*schemes, *map(Scattered, self.own_counts[group.number])):
+                    for given in plans:
+                        self._moved(table, InitialPartitioning(scheme), given)
+            else:
+                for scheme in schemes:
+                    self._moved(table, Repartitioning(scheme, RandomMerge()), least)
+                    for given in plans:
+                        keys = _sorted_prefix(given.delivered.local)
+                        if keys:
+                            self._moved(table, Repartitioning(scheme, SortMerge(keys)), given)
+                            if len(plans) > 1:
+                                self._moved(table, Repartitioning(scheme, RandomMerge()), given)
+                for given in plans:
+                    self._moved(table, FullMerge(RandomMerge()), given)
+                    self._moved(table, FullMerge(ConcatMerge()), given)
+                    keys = _sorted_prefix(given.delivered.local)
+                    if keys:
+                        self._moved(table, FullMerge(SortMerge(keys)), given)
+                        self._moved(table, FullMerge(SortConcatMerge(keys)), given)
+            if group.number in self.copied:
+                self._moved(table, Repartitioning(Replicated(), RandomMerge()), least)
+
+    def _moved(self, table: Table, how: Exchange, given: Found) -> None:
+        if given.cost >= table.limit:
+            return
+        try:
+            delivered = exchange(how, given.delivered, table.group.facts)
+        except ExchangeError:
+            return
+        plan = self._build(table, ops.Move(how, table.group.columns), (given,), delivered)
+        if plan is not None:
+            table.add(plan)
+
+
+def _bottom_up(root: Group) -> Iterator[Group]:
+    seen: set[int] = set()
+
+    def visit(group: Group) -> Iterator[Group]:
+        if group.number in seen:
+            return
+        seen.add(group.number)
+        for each in group.implementations or ():
+            for child in each.inputs:
+                yield from visit(child)
+        yield group
+
+    return visit(root)
+
+
+def _by_function(found: dict[Partitioning, list[Found]]) -> dict[Any, list[Partitioning]]:
+    functions: dict[Any, list[Partitioning]] = {}
+    for place in found:
+        # All layouts of one partition are alike to a join.
+        plain = _plain(place)
+        function = plain.function if isinstance(plain, Partitioned) else type(place)
+        functions.setdefault(function, []).append(place)
+    return functions
+
+
+def _stored_layouts(group: Group) -> Iterator[Partitioned]:
+    for each in group.implementations or ():
+        layout = getattr(each.operator, "layout", None)
+        if isinstance(layout, Delivered) and isinstance(layout.partitioning, Partitioned):
+            yield layout.partitioning
+
+
+def _stored_counts(group: Group) -> frozenset[int]:
+    return frozenset(layout.function.partitions for layout in _stored_layouts(group))
+
+
+def _is_wanted(given: Delivered) -> bool:
+    place = given.partitioning
+    return isinstance(place, Partitioned) and getattr(place.function, "family", None) == WANTED
+
+
+def _plain(place: Partitioning) -> Partitioning:
+    """A layout that has been put beside another like it: it has served."""
+    if isinstance(place, Partitioned) and isinstance(place.function, HashFunction) and place.function.family == WANTED:
+        return Partitioned(replace(place.function, family="spark"), place.columns, place.nulls_apart)
+    return place
+
+
+def _sorted_prefix(local: Local) -> tuple[Sorted, ...]:
+    keys: list[Sorted] = []
+    for action in local:
+        if isinstance(action, Grouped):
+            break
+        keys.append(action)
+    return tuple(keys)
+
+
+def _subsets(columns: Sequence[Column], names: _Names) -> Iterator[tuple[Column, ...]]:
+    """Every set of columns, in the order of their names, and in both orders where two have one name."""
+    for mask in range(1, 1 << len(columns)):
+        chosen = [column for place, column in enumerate(columns) if mask >> place & 1]
+        for order in permutations(sorted(chosen, key=lambda c: c.id)):
+            numbers = [names.of(column) for column in order]
+            if numbers == sorted(numbers):
+                yield order
+
+
+class _Names:
+    """Columns that somewhere in the query are equal, or one the copy of the other, have one name."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        self._up: dict[Column, Column] = {}
+        for group in groups:
+            for expression in group.expressions:
+                for one, other in _same(expression):
+                    self._join(one, other)
+
+    def of(self, column: Column) -> int:
+        return self._root(column).id
+
+    def _root(self, column: Column) -> Column:
+        while column in self._up:
+            column = self._up[column]
+        return column
+
+    def _join(self, one: Column, other: Column) -> None:
+        first, second = sorted((self._root(one), self._root(other)), key=lambda c: c.id)
+        if first != second:
+            self._up[second] = first
+
+
+def _same(expression: Any) -> Iterator[tuple[Column, Column]]:
+    match expression:
+        case Project(outputs=outputs):
+            yield from ((made, each.column) for made, each in outputs if isinstance(each, Ref))
+        case Join(condition=condition) | Filter(predicate=condition):
+            for part in conjuncts(condition):
+                match part:
+                    case Call("=" | "<=>", (Ref(column=one), Ref(column=other))):
+                        yield one, other
+        case SetOperation(columns=columns, inputs=inputs):
+            for each in inputs:
+                yield from zip(columns, each.columns, strict=True)
