@@ -772,10 +772,14 @@ class LocalSort(_Carries):
 
 @dataclass(frozen=True, slots=True)
 class Move(_Carries):
-    """An exchange: rows go to other partitions, and nothing else happens to them."""
+    """An exchange: rows go to other partitions, and nothing else happens to them.
+
+    `readers` is set where the old layout tells which outputs can need a partition (SIGMOD 2012, section 3): so many read
+    each on the average, where it lies, and nothing is written or sent."""
 
     how: Exchange
     columns: tuple[Column, ...]
+    readers: float | None = None
 
     @property
     def carried(self) -> int | None:

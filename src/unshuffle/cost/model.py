@@ -215,10 +215,9 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
         case Repartitioning(scheme=Replicated()):
             return _broadcast(model, given)
         case PartialPartitioning() | PartialMerge():
-            # Partitions are read by the tasks that need them, where they lie: nothing is sorted out or sent.
-            cpu = model.elapsed(output.rows * m.receive_row, output)
-            startup = model.start(output.partitions)
-            return Cost(cpu + startup, cpu=cpu, startup=startup)
+            return _read_in_place(model, 1.0, op, given, output)
+        case Repartitioning() if op.readers is not None:
+            return _read_in_place(model, op.readers, op, given, output)
         case _:
             pass
     scheme = op.how.scheme if isinstance(op.how, Repartitioning | InitialPartitioning) else None
@@ -234,6 +233,19 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
     blocks = max(1, given.partitions) * max(1, output.partitions) * m.block / m.cores
     startup = model.start(output.partitions) + blocks
     return Cost(cpu + disk + network + startup, cpu=cpu, disk=disk, network=network, startup=startup)
+
+
+def _read_in_place(model: CostModel, readers: float, op: ops.Move, given: Amount, output: Amount) -> Cost:
+    """Partitions are read by the tasks that need them, where they lie: each row is looked at by every reader, but
+    nothing is written or sent."""
+    m = model.machine
+    work = given.rows * m.receive_row * max(1.0, readers)
+    merge = op.how.merge if isinstance(op.how, Repartitioning) else None
+    if isinstance(merge, SortMerge):
+        work += given.rows * m.compare * log2(max(2, given.partitions))
+    cpu = model.elapsed(work, output)
+    startup = model.start(output.partitions)
+    return Cost(cpu + startup, cpu=cpu, startup=startup)
 
 
 def _broadcast(model: CostModel, given: Amount) -> Cost:

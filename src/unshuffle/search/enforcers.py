@@ -102,15 +102,13 @@ def exchanges(required: Required, group: Group, ideal: int) -> Iterator[Enforcem
 
 
 def partition_counts(group: Group, ideal: int) -> Iterator[int]:
-    """The ideal number, and the multiples nearest to it of what the input already has: from 45 partitions, 90 are made
-    for less than 100 (SIGMOD 2012, section 3.3.1)."""
-    yield ideal
+    """The ideal number, and multiples of what the input already has, the nearest to the ideal and the next: from 45
+    partitions, 90 are made for less than 100 (SIGMOD 2012, section 3.3.1)."""
+    tried = {ideal: None}
     for count in group.counts:
-        if count > ideal and count % ideal == 0:
-            continue  # folding 200 into 100 is as cheap, and 100 is tried
-        nearest = count * max(1, round(ideal / count))
-        if nearest != ideal:
-            yield nearest
+        tried[count * max(1, round(ideal / count))] = None
+        tried[count * 2] = None
+    yield from tried
 
 
 def _send(layout: Partitioned, local: Local, group: Group) -> Iterator[Enforcement]:

@@ -69,9 +69,7 @@ def simplified(required: Required, facts: Dependencies) -> Required:
         elif not keys:
             # Keys that never differ: all rows in one place, by whatever function.
             place = Clustered(frozenset((place.keys[0].column,)), parallel=place.parallel)
-    if isinstance(place, Clustered | RangeOrdered) and isinstance(
-        match_partitioning(Scattered(), place, facts), Proof
-    ):
+    if isinstance(place, Clustered | RangeOrdered) and isinstance(match_partitioning(Scattered(), place, facts), Proof):
         place = Anyhow(place.parallel)
     local = _simple_local(required.local, facts) if required.local else ()
     if place is required.partitioning and local == required.local:
