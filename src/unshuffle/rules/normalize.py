@@ -10,9 +10,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unshuffle.algebra.logical import Foreign, Plan, Script
-from unshuffle.rules import connect, desugar, eliminate, eliminate_join, empty, infer, projects, push, push_join, unnest
+from unshuffle.rules import (
+    connect,
+    desugar,
+    eliminate,
+    eliminate_join,
+    empty,
+    infer,
+    projects,
+    push,
+    push_join,
+    push_semi,
+    unnest,
+)
 from unshuffle.rules.eliminate import decide_filter
 from unshuffle.rules.prune import Pruned, prune_columns
+from unshuffle.rules.renames import drop_renames
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import Done, ascend, descend, has_subqueries
 
@@ -43,13 +56,15 @@ class _Passes:
 
     def __init__(self, context: Rewriting, nested: bool) -> None:
         self._context, self._nested = context, nested
-        self._down, self._connected, self._up, self._after = Done(), Done(), Done(), Done()
+        self._down, self._semi, self._connected, self._up, self._after = Done(), Done(), Done(), Done(), Done()
         self._pruned: Pruned = {}
 
     def settled(self, plan: Plan) -> Plan:
         """Conditions as far down as they go, and what follows from them, until nothing does."""
         for _ in range(ROUNDS):
             plan = descend(plan, DOWN, self._context, self._nested, self._down)
+            plan = descend(plan, push_semi.RULES, self._context, self._nested, self._semi)
+            plan = drop_renames(plan, self._context, self._nested)
             plan = descend(plan, connect.RULES, self._context, self._nested, self._connected)
             changed = ascend(plan, UP, self._context, self._nested, self._up)
             if changed is plan:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from unshuffle.algebra.expressions import Expression, Ref
 from unshuffle.algebra.logical import (
     Distinct,
+    Expand,
     Filter,
     GroupBy,
     GroupingSets,
@@ -35,10 +36,12 @@ from unshuffle.rules.conditions import (
     definitions,
     filtered,
     input_names,
+    moved_by,
     parted,
     respects_equality,
     substitute,
 )
+from unshuffle.rules.known import holds
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import on
 
@@ -118,6 +121,36 @@ def drop_rejected_grouping_sets(plan: Plan, context: Rewriting) -> Plan | None:
             kept = tuple(one for one in sets if wanted <= set(one))
             if kept and len(kept) < len(sets):
                 return replace(plan, child=replace(group, sets=kept))
+    return None
+
+
+@on(Filter)
+def push_through_expand(plan: Plan, context: Rewriting) -> Plan | None:
+    """Copies of a row agree on the columns that it had, so a condition on those is asked of the row. One on keys as the
+    sets have them is asked of the row too, if in each set either all these keys are there, or one that is NULL there makes
+    the condition not true; then it must still be asked of the copies, unless every set has the keys.
+
+    Not if it can be true of a key that is left out (`k is null`): a set without it needs all rows.
+    """
+    match plan:
+        case Filter(Expand(child, keys, sets) as expand, predicate):
+            sources = dict(keys)
+            down, rest = parted(predicate, lambda _, read: read <= set(child.columns))
+            stay: list[Expression] = []
+            below: list[Expression] = list(down)
+            for part in rest:
+                read = moved_by(part)
+                if read is None or not read <= set(sources) or not respects_equality(part):
+                    stay.append(part)
+                    continue
+                left_out = [{key for key in read if sources[key] not in one} for one in sets]
+                if any(left_out):
+                    stay.append(part)
+                if all(not keys or keys & not_null_if_true(part) for keys in left_out):
+                    below.append(substitute(part, {key: Ref(sources[key]) for key in read}))
+            asked = [each for each in below if not holds(child, each)]
+            if asked or len(stay) < len(conjuncts(predicate)):
+                return filtered(replace(expand, child=filtered(child, asked)), stay)
     return None
 
 
@@ -229,6 +262,7 @@ RULES = (
     push_through_group_by,
     drop_rejected_grouping_sets,
     push_through_grouping_sets,
+    push_through_expand,
     push_through_window,
     push_through_sort,
     push_through_set_operation,
