@@ -33,16 +33,16 @@ from unshuffle.cost.machine import Machine, this_machine
 from unshuffle.cost.model import CostModel
 from unshuffle.properties import Dependencies, Required
 from unshuffle.properties.through import through_project
-from unshuffle.rules import aggregates, joins, tops
+from unshuffle.rules import aggregates, decompose, joins, tops
 from unshuffle.rules.implement import Implement
 from unshuffle.rules.joins import gather_joins
 from unshuffle.rules.normalize import normalize_script
 from unshuffle.rules.rewriting import Rewriting
-from unshuffle.search.memo import Group, Memo
+from unshuffle.search.memo import Group, Memo, is_repeatable
 from unshuffle.search.optimize import Implementation, Search
 from unshuffle.search.trace import Trace
 
-EXPLORATION = (*joins.RULES, *aggregates.RULES, *tops.RULES)
+EXPLORATION = (*joins.RULES, *aggregates.RULES, *tops.RULES, *decompose.RULES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,8 @@ class _Run:
         for group, uses in self._shared():
             if len(uses) < 2:
                 continue
-            least = self._total(inf)
+            # What would not be the same twice is computed once, whatever it costs.
+            least = self._total(inf) if is_repeatable(group) else inf
             wishes = [Required(), *(wish for wish, goal in group.goals.items() if goal.best is not None)]
             plans = _different(self.search.best(group, wish) for wish in wishes)
             touched = self._above(uses)

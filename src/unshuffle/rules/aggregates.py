@@ -100,6 +100,31 @@ def _pushed(plan: GroupBy, below: Group, join: Join, side: int) -> Iterator[Plan
     yield Project(joined, tuple((column, Ref(column)) for column in plan.columns))
 
 
+def aggregate_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
+    """An inner join over a GROUP BY comes first, if its other input is unique on the join columns, the join looks at
+    nothing but grouping keys, and it drops most groups: the rows of those groups are then never grouped.
+
+    Without the key, a row would be aggregated as often as it meets one."""
+    if not isinstance(plan, Join) or plan.kind is not JoinKind.INNER or plan.condition is None:
+        return
+    for side in (0, 1):
+        near, far = cast("tuple[Group, Group]", plan.children if side == 0 else tuple(reversed(plan.children)))
+        first = near.expressions[0]
+        if not isinstance(first, GroupBy) or not first.keys:
+            continue
+        condition = join_condition(plan.condition, plan.left.columns, plan.right.columns)
+        theirs = [key.columns[1 - side] for key in condition.keys]
+        looked_at = columns_of(plan.condition) & near.column_set
+        if not looked_at <= frozenset(first.keys) or not far.facts.unique(theirs) or far.rows > near.rows / 4:
+            continue
+        inner = (first.child, cast(Plan, far)) if side == 0 else (cast(Plan, far), first.child)
+        joined = Join(JoinKind.INNER, inner[0], inner[1], plan.condition)
+        kept = frozenset(plan.columns)
+        keys = (*first.keys, *(column for column in far.columns if column in kept))
+        grouped = GroupBy(joined, keys, first.aggregates)
+        yield Project(grouped, tuple((column, Ref(column)) for column in plan.columns))
+
+
 def partial_aggregate_below_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     """The partial half of a GROUP BY moves below an inner join, onto the input that all its aggregates read, grouped on
     what the join and the final half look at. A finding that meets several rows is counted as often as its rows would be.
@@ -126,4 +151,4 @@ def partial_aggregate_below_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
             yield FinalGroupBy(joined, plan.keys, plan.aggregates, tuple(column for column, _ in states))
 
 
-RULES = (split_aggregate, aggregate_below_join, partial_aggregate_below_join)
+RULES = (split_aggregate, aggregate_below_join, aggregate_above_join, partial_aggregate_below_join)

@@ -12,7 +12,20 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from unshuffle.algebra.facts import facts_of, has_facts
-from unshuffle.algebra.logical import Plan, Reference, Shared
+from unshuffle.algebra.logical import (
+    Combine,
+    Foreign,
+    Limit,
+    PartialTop,
+    Plan,
+    Process,
+    Reduce,
+    Reference,
+    Shared,
+    TableScan,
+    expressions_of,
+)
+from unshuffle.algebra.predicates import is_deterministic
 from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.properties import Dependencies
 from unshuffle.search.trace import Trace
@@ -117,6 +130,8 @@ class Memo:
         known = self._table.get(node)
         if known is not None:
             return known
+        if into is not None and _reaches(cast("tuple[Group, ...]", node.children), into):
+            return into  # two rules that undo each other: a group must not be made of itself
         group = into or self._new(plan.columns)
         self._table[node] = group
         group.expressions.append(node)
@@ -167,6 +182,20 @@ class Memo:
         return self._inserted
 
 
+def _reaches(starts: Sequence[Group], goal: Group) -> bool:
+    seen: set[int] = set()
+    waiting = list(starts)
+    while waiting:
+        group = waiting.pop()
+        if group is goal:
+            return True
+        if group.number not in seen:
+            seen.add(group.number)
+            for expression in group.expressions:
+                waiting.extend(cast("tuple[Group, ...]", expression.children))
+    return False
+
+
 def with_inputs(plan: Plan, inputs: Sequence[Any]) -> Plan:
     """The same operator over other inputs."""
     node: Any = plan
@@ -180,3 +209,23 @@ def with_inputs(plan: Plan, inputs: Sequence[Any]) -> Plan:
         return replace(node, rowset=inputs[0])
     names = [name for name, _ in node.inputs] if node.inputs and isinstance(node.inputs[0], tuple) else None
     return cast(Plan, replace(node, inputs=tuple(zip(names, inputs, strict=True)) if names else tuple(inputs)))
+
+
+# What may yield other rows when it is run again: rows that are cut off anywhere, and code that we cannot see into.
+_UNREPEATABLE = (Limit, PartialTop, Process, Reduce, Combine, Foreign, TableScan)
+
+
+def is_repeatable(group: Group) -> bool:
+    """Would computing it twice give the same rows? If not, what is read twice must be computed once and kept."""
+    seen: set[int] = set()
+    waiting = [group]
+    while waiting:
+        each = waiting.pop()
+        if each.number in seen:
+            continue
+        seen.add(each.number)
+        first = each.expressions[0]
+        if isinstance(first, _UNREPEATABLE) or not all(is_deterministic(e) for e in expressions_of(first)):
+            return False
+        waiting.extend(cast("tuple[Group, ...]", first.children))
+    return True
