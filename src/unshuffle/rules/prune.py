@@ -41,6 +41,7 @@ from unshuffle.algebra.logical import (
 )
 from unshuffle.catalog.schema import Column
 from unshuffle.properties import restrict
+from unshuffle.properties.through import through_project
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import map_subqueries, subqueries_of, with_inputs
 
@@ -198,12 +199,15 @@ def _scan(plan: Scan, needed: Columns) -> Scan:
     columns = tuple(column for column in plan.columns if column in needed)
     if len(columns) == len(plan.columns) or not _goes_by_name(plan.files.format):
         return plan
-    if not plan.keys and not plan.dependencies:
+    if not plan.keys and not plan.dependencies and plan.layout is None:
         return replace(plan, columns=columns)
-    # What was only known through a column that goes is said of those that stay: a -> b and b -> c leave a -> c.
-    facts = restrict(facts_of(plan, ()), columns)
+    # What was only known through a column that goes is said of those that stay: a -> b and b -> c leave a -> c, and files
+    # hashed on b are laid out by some function of a.
+    known = facts_of(plan, ())
+    layout = through_project(plan.layout, known, columns) if plan.layout is not None else None
+    facts = restrict(known, columns)
     keys = tuple(sorted(facts.keys, key=lambda key: sorted(column.id for column in key)))
-    return replace(plan, columns=columns, keys=keys, dependencies=facts.functional)
+    return replace(plan, columns=columns, keys=keys, dependencies=facts.functional, layout=layout)
 
 
 def _goes_by_name(format: Format | UserClass) -> bool:

@@ -1,0 +1,274 @@
+"""Plans that the papers promise, chosen by cost over tables that are described, not stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from benchmarks.described import Described, parse, with_scans
+
+from unshuffle.algebra import operators as ops
+from unshuffle.algebra.logical import Scan
+from unshuffle.algebra.physical import Physical
+from unshuffle.cost.machine import Machine
+from unshuffle.optimizer import Optimized, Options, optimize
+from unshuffle.properties import (
+    Delivered,
+    FullMerge,
+    HashFunction,
+    Partitioned,
+    RandomMerge,
+    Repartitioning,
+    Replicated,
+    Serial,
+    SortMerge,
+    asc,
+    hashed,
+)
+from unshuffle.verify import verify
+
+Plan = Callable[..., Physical]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    """Optimizes a query or a script over described tables; the plan is verified before it is looked at."""
+
+    def optimized(
+        tables: str,
+        text: str,
+        layouts: dict[str, tuple[str, int]] | None = None,
+        cores: int = 100,
+        script: bool = False,
+    ) -> Physical:
+        described = Described(tmp_path / "tables", parse(tables))
+        bound = described.bind(text, "query", is_script=script)
+        if layouts:
+            bound = with_scans(bound, lambda scan: _stored(scan, layouts))
+        chosen = optimize(bound, Options(machine=Machine(cores=cores)))
+        verify(chosen)
+        return chosen.outputs[0][1]
+
+    return optimized
+
+
+def _stored(scan: Scan, layouts: dict[str, tuple[str, int]]) -> Scan:
+    if scan.label not in layouts:
+        return scan
+    names, count = layouts[scan.label]
+    columns = [next(c for c in scan.columns if c.name == name) for name in names.split()]
+    return replace(scan, layout=Delivered(hashed(columns, count), tuple(asc(c) for c in columns)))
+
+
+def nodes(plan: Physical, kind: type) -> list[Physical]:
+    return [node for node in plan.walk() if isinstance(node.operator, kind)]
+
+
+def moves(plan: Physical) -> list[str]:
+    """Every exchange, top down: the columns it sends by, or what else it does."""
+    return [_move(node.operator) for node in nodes(plan, ops.Move)]
+
+
+def _move(operator: ops.Move) -> str:
+    match operator.how:
+        case FullMerge(merge=RandomMerge()):
+            return "gather"
+        case FullMerge(merge=SortMerge()):
+            return "gather in order"
+        case Repartitioning(scheme=Replicated()):
+            return "copy"
+        case Repartitioning(scheme=Partitioned() as layout):
+            return " ".join(column.name for column in layout.columns)
+        case other:
+            return type(other).__name__
+
+
+# --- ICDE 2010, section I: R join S on a, b, then group by c, d
+
+INTRODUCTION = """
+select r.c, s.d, count(*) as n
+from r, s
+where r.a = s.a and r.b = s.b and r.p like '%x%' and s.q like '%y%'
+group by r.c, s.d
+"""
+
+
+def tables(dependency: str, values_of_a: int = 10_000_000) -> str:
+    return f"""
+r  rows=1000000000 {dependency}
+    a bigint distinct={values_of_a}
+    b bigint distinct=1000000
+    c bigint distinct=500000000
+    p string width=40
+s  rows=1000000000
+    a bigint distinct={values_of_a}
+    b bigint distinct=1000000
+    d bigint distinct=1000
+    q string width=40
+"""
+
+
+def test_with_the_dependency_one_partitioning_of_each_input_serves_join_and_grouping(plan: Plan) -> None:
+    chosen = plan(tables("depends(c -> a)"), INTRODUCTION, cores=500)
+    assert moves(chosen) == ["a", "a"]
+
+
+def test_without_the_dependency_that_plan_is_not_valid(plan: Plan) -> None:
+    chosen = plan(tables(""), INTRODUCTION, cores=500)
+    assert moves(chosen) == ["c d", "a b", "a b"]
+
+
+def test_with_few_values_to_partition_by_two_partitionings_are_cheaper(plan: Plan) -> None:
+    """20 values of a keep 20 of 500 cores busy: the dependency holds, and is no use."""
+    chosen = plan(tables("depends(c -> a)", values_of_a=20), INTRODUCTION, cores=500)
+    assert moves(chosen) == ["c d", "a b", "a b"]
+
+
+# --- SIGMOD 2012, section 3.3.3: repartitionings that are not needed
+
+ONE = """
+t  rows=1000000000 {facts}
+    a bigint distinct=100000000
+    b bigint distinct=100000000
+    v double
+"""
+TWO = (
+    ONE
+    + """
+u  rows=1000000000
+    a bigint distinct=100000000
+    w double
+"""
+)
+GROUPED = "select a, sum(v) as total from t group by a"
+JOINED = "select t.a, t.v, u.w from t join u on t.a = u.a"
+
+
+def test_a_dependency_saves_the_repartitioning(plan: Plan) -> None:
+    """Hashed on b: rows that agree on a agree on b, so they are together."""
+    chosen = plan(ONE.format(facts="depends(a -> b)"), GROUPED, {"t": ("b", 400)})
+    assert moves(chosen) == []
+
+
+def test_the_other_dependency_does_not(plan: Plan) -> None:
+    """With b -> a, rows that agree on a may have several b (the paper has this the wrong way round)."""
+    chosen = plan(ONE.format(facts="depends(b -> a)"), GROUPED, {"t": ("b", 400)})
+    assert moves(chosen) == ["a"]
+
+
+def test_a_constant_saves_the_repartitioning(plan: Plan) -> None:
+    query = "select a, sum(v) as total from t where b = 5 group by a"
+    few = ONE.format(facts="").replace("b bigint distinct=100000000", "b bigint distinct=2")
+    assert moves(plan(few, query, {"t": ("a b", 400)})) == []
+    assert moves(plan(few, query.replace("b = 5", "b > 5"), {"t": ("a b", 400)})) == ["a"]
+
+
+def test_no_dependency_makes_two_inputs_laid_out_alike(plan: Plan) -> None:
+    """t is clustered on a, by a function of b; u hashed on a is not where t's rows are. One side must move to the other,
+    and it cannot be u, which has no b to be sent by."""
+    chosen = plan(TWO.format(facts="depends(a -> b)"), JOINED, {"t": ("b", 400), "u": ("a", 400)})
+    assert moves(chosen) == ["a"]
+    (join,) = [node for node in chosen.walk() if isinstance(node.operator, ops.HashJoin | ops.MergeJoin)]
+    assert isinstance(join.inputs[0].delivered.partitioning, Partitioned)
+    assert {c.name for each in join.inputs for c in each.delivered.partitioning.columns} == {"a"}
+
+
+def test_layouts_that_are_alike_are_joined_as_they_lie(plan: Plan) -> None:
+    chosen = plan(TWO.format(facts=""), JOINED, {"t": ("a", 400), "u": ("a", 400)})
+    assert moves(chosen) == []
+
+
+def test_a_layout_is_pushed_to_the_other_input(plan: Plan) -> None:
+    """u is sent by t's function, into t's number of partitions."""
+    chosen = plan(TWO.format(facts=""), JOINED, {"t": ("a", 300)})
+    assert moves(chosen) == ["a"]
+    (move,) = nodes(chosen, ops.Move)
+    assert move.delivered.partitioning.function == HashFunction((move.delivered.partitioning.columns[0].type,), 300)
+
+
+def test_ninety_partitions_are_made_of_forty_five(plan: Plan) -> None:
+    """SIGMOD 2012, section 3.3.1: 100 would be ideal, but 90 are read where they lie."""
+    chosen = plan(ONE.format(facts=""), "select a, b, sum(v) as s from t group by a, b", {"t": ("a", 45)})
+    (move,) = nodes(chosen, ops.Move)
+    assert move.delivered.partitioning.function.partitions == 90
+    assert move.operator.readers == 2
+
+
+# --- serial, parallel and mixed plans
+
+EVENTS = """
+started  rows={rows}
+    event_time bigint distinct={times}
+    guid string distinct={guids} width=36
+ended  rows={rows}
+    event_time bigint distinct={times}
+    user_group string distinct={groups} width=12
+    guid string distinct={guids} width=36
+"""
+CPU_HOURS = """
+start_data = SELECT DISTINCT event_time AS start_time, guid FROM started;
+end_data = SELECT DISTINCT event_time AS end_time, user_group, guid FROM ended;
+usage = SELECT user_group, SUM(end_time - start_time) / 3600000 AS hours
+    FROM start_data JOIN end_data ON start_data.guid == end_data.guid
+    GROUP BY user_group ORDER BY user_group;
+OUTPUT usage TO "usage.csv" USING Csv();
+"""
+
+
+def events(rows: int, groups: int) -> str:
+    return EVENTS.format(rows=rows, times=rows // 2, guids=int(rows * 0.87), groups=groups)
+
+
+def test_small_inputs_are_planned_serially(plan: Plan) -> None:
+    chosen = plan(events(10_000, 20), CPU_HOURS, script=True, cores=8)
+    assert all(isinstance(node.delivered.partitioning, Serial) for node in chosen.walk())
+
+
+def test_one_rowset_for_two_uses_is_computed_once_where_that_is_cheaper(tmp_path: Path) -> None:
+    script = """
+    base = SELECT a, b, SUM(v) AS s FROM t GROUP BY a, b;
+    one = SELECT a, SUM(s) AS s FROM base GROUP BY a;
+    two = SELECT b, SUM(s) AS s FROM base GROUP BY b;
+    OUTPUT one TO "one.csv" USING Csv();
+    OUTPUT two TO "two.csv" USING Csv();
+    """
+    few = ONE.format(facts="").replace("distinct=100000000", "distinct=1000")
+    chosen = _script(tmp_path, few, script)
+    assert [spool.name for spool in chosen.spools] == ["base"]
+    assert sum(len(nodes(root, ops.FileScan)) for root in chosen.roots) == 1
+    assert sum(len(nodes(root, ops.ReadSpool)) for root in chosen.roots) == 2
+    cheap = """
+    base = SELECT a, b, v + 1 AS s FROM t WHERE a = 7;
+    one = SELECT b, s FROM base WHERE s > 5;
+    two = SELECT b, s FROM base WHERE s < 2;
+    OUTPUT one TO "one.csv" USING Csv();
+    OUTPUT two TO "two.csv" USING Csv();
+    """
+    small = "t  rows=1000\n    a bigint distinct=10\n    b bigint distinct=10\n    v double\n"
+    assert _script(tmp_path, small, cheap).spools == ()
+
+
+def test_rows_that_differ_each_time_are_computed_once(tmp_path: Path) -> None:
+    script = """
+    base = SELECT a, rand() AS r FROM t;
+    one = SELECT a, r FROM base WHERE r > 0.5;
+    two = SELECT a, r FROM base WHERE r <= 0.5;
+    OUTPUT one TO "one.csv" USING Csv();
+    OUTPUT two TO "two.csv" USING Csv();
+    """
+    small = "t  rows=1000\n    a bigint distinct=10\n"
+    assert [spool.name for spool in _script(tmp_path, small, script).spools] == ["base"]
+
+
+def _script(tmp_path: Path, tables: str, text: str) -> Optimized:
+    described = Described(tmp_path / "tables", parse(tables))
+    chosen = optimize(described.bind(text, "script", is_script=True), Options(machine=Machine(cores=100)))
+    verify(chosen)
+    return chosen
+
+
+def kinds(plan: Physical) -> Iterator[str]:
+    for node in plan.walk():
+        yield type(node.operator).__name__
