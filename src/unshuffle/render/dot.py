@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unshuffle.render.tree import Node
+from unshuffle.render.node import Node
 
 
 def dot(nodes: Sequence[Node]) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 from unshuffle.algebra.logical import Script
 from unshuffle.catalog.types import spark_name
-from unshuffle.render.tree import Node, tree
+from unshuffle.render.node import Node
+from unshuffle.render.tree import tree
 
 Json = Mapping[str, Any]
 

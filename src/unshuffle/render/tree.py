@@ -1,15 +1,10 @@
-"""A bound script as a tree of plain nodes, which every output format draws in its own way.
+"""A bound script as a tree of nodes: the logical plan.
 
 A shared rowset is drawn in full where it is first used; later uses point back to it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from unshuffle.algebra.expressions import Expression, Ref, SortKey
 from unshuffle.algebra.logical import (
     Combine,
     Distinct,
@@ -40,22 +35,10 @@ from unshuffle.algebra.logical import (
     Values,
     Window,
 )
-from unshuffle.algebra.sql import order_words, to_sql
 from unshuffle.catalog.joins import JoinKind
-from unshuffle.catalog.schema import Column
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """An operator as it is shown. `facts` are its properties by name, in the order to show them."""
-
-    operator: str
-    facts: tuple[tuple[str, str], ...]
-    columns: tuple[Column, ...]
-    rows: int | None
-    children: tuple[Node, ...]
-    shared_as: str | None = None  # the name under which later nodes point back to this one
-    refers_to: str | None = None
+from unshuffle.catalog.schema import Dependency
+from unshuffle.render.names import Names
+from unshuffle.render.node import Node
 
 
 def tree(script: Script) -> tuple[Node, ...]:
@@ -66,56 +49,19 @@ def tree(script: Script) -> tuple[Node, ...]:
 
 class _Drawing:
     def __init__(self, script: Script) -> None:
-        identities = {column for node in script.operators() for column in node.columns}
-        self._same_name = Counter(column.name.lower() for column in identities)
+        columns = (column for node in script.operators() for column in node.columns)
+        self.names = Names(columns, self._subquery)
         self._drawn: set[int] = set()
         self._subqueries: list[Plan] = []  # of the operator being described
         self._subquery_count = 0
-
-    def name(self, column: Column) -> str:
-        """A column by its name, with its number where another column of the plan has the same name."""
-        return column.name if self._same_name[column.name.lower()] <= 1 else str(column)
-
-    def names(self, columns: Sequence[Column]) -> str:
-        return ", ".join(map(self.name, columns))
-
-    def text(self, expression: Expression) -> str:
-        text = to_sql(expression, self.name, self._subquery)
-        # The outermost parentheses say nothing when the expression stands alone.
-        return text[1:-1] if text.startswith("(") and _closes_last(text) else text
 
     def _subquery(self, plan: Plan) -> str:
         self._subqueries.append(plan)
         return f"subquery {self._subquery_count + len(self._subqueries)}"
 
-    def order(self, keys: Sequence[SortKey]) -> str:
-        def words(key: SortKey) -> str:
-            usual = key.nulls_first != key.descending
-            return ("DESC" if key.descending else "") if usual else order_words(key)
-
-        return ", ".join(f"{self.text(k.expression)} {words(k)}".strip() for k in keys)
-
-    def made(self, outputs: Sequence[tuple[Column, Expression]]) -> str:
-        parts = []
-        for column, expression in outputs:
-            passed = isinstance(expression, Ref) and expression.column == column
-            parts.append(self.name(column) if passed else f"{self.name(column)} = {self.text(expression)}")
-        return ", ".join(parts)
-
     def output(self, output: Output) -> Node:
         child = self.node(output.plan)
-        match output.target:
-            case None:
-                facts: list[tuple[str, str]] = [("to", "the caller")]
-            case Target(path, format, overwrite):
-                facts = [("to", path), ("using", str(format))] + ([("overwrite", "yes")] if overwrite else [])
-            case StreamTarget() as target:
-                kind = "range" if target.range_partitioned else "hash"
-                facts = [("to stream", target.path), ("clustered", f"{kind} by {self.order(target.clustered_by)}")]
-                facts += [("sorted", self.order(target.sorted_by))] if target.sorted_by else []
-                facts += [("into", str(target.partitions))] if target.partitions else []
-                facts += [("reference", target.reference)] if target.reference else []
-        return Node("Output", tuple(facts), tuple(output.plan.columns), None, (child,))
+        return Node("Output", target_facts(output, self.names), tuple(output.plan.columns), None, (child,))
 
     def node(self, plan: Plan) -> Node:
         if isinstance(plan, Reference):
@@ -132,7 +78,7 @@ class _Drawing:
 
     def _reference(self, plan: Reference) -> Node:
         rowset = plan.rowset
-        facts = (("rowset", rowset.name), ("as", self.names(plan.columns)))
+        facts = (("rowset", rowset.name), ("as", self.names.listed(plan.columns)))
         if id(rowset) in self._drawn:
             return Node("Reference", facts, plan.columns, None, (), refers_to=rowset.name)
         self._drawn.add(id(rowset))
@@ -148,88 +94,88 @@ class _Drawing:
                     ("", plan.label),
                     ("from", where),
                     ("using", str(plan.files.format)),
-                    ("columns", self.names(plan.columns)),
-                    ("keys", "; ".join(f"({self._set(key)})" for key in plan.keys)),
-                    (
-                        "depends",
-                        "; ".join(f"{self._set(d.determinant)} -> {self._set(d.dependent)}" for d in plan.dependencies),
-                    ),
+                    ("columns", self.names.listed(plan.columns)),
+                    ("keys", "; ".join(f"({self.names.set(key)})" for key in plan.keys)),
+                    ("depends", "; ".join(map(self._dependency, plan.dependencies))),
                 ]
                 return "Scan", facts, plan.files.rows
             case TableScan(name=name):
-                return "Table", [("", ".".join(name)), ("columns", self.names(plan.columns))], None
+                return "Table", [("", ".".join(name)), ("columns", self.names.listed(plan.columns))], None
             case Values(rows=rows):
-                return "Values", [("columns", self.names(plan.columns))], len(rows)
+                return "Values", [("columns", self.names.listed(plan.columns))], len(rows)
             case Project(outputs=outputs):
-                return "Project", [("", self.made(outputs))], None
+                return "Project", [("", self.names.made(outputs))], None
             case Filter(predicate=predicate):
-                return "Filter", [("", self.text(predicate))], None
+                return "Filter", [("", self.names.text(predicate))], None
             case GroupBy(keys=keys, aggregates=aggregates):
-                return "GroupBy", [("", self.names(keys)), ("aggregates", self.made(aggregates))], None
+                return "GroupBy", [("", self.names.listed(keys)), ("aggregates", self.names.made(aggregates))], None
             case PartialGroupBy(keys=keys, states=states):
-                return "PartialGroupBy", [("", self.names(keys)), ("aggregates", self.made(states))], None
+                return "PartialGroupBy", [("", self.names.listed(keys)), ("aggregates", self.names.made(states))], None
             case FinalGroupBy(keys=keys, aggregates=aggregates):
-                return "FinalGroupBy", [("", self.names(keys)), ("aggregates", self.made(aggregates))], None
+                return (
+                    "FinalGroupBy",
+                    [("", self.names.listed(keys)), ("aggregates", self.names.made(aggregates))],
+                    None,
+                )
             case PartialTop(count=count, order=order):
-                return "PartialTop", [("", str(count)), ("by", self.order(order))], None
+                return "PartialTop", [("", str(count)), ("by", self.names.order(order))], None
             case GroupingSets(sets=sets, aggregates=aggregates):
-                shown = ", ".join(f"({self.names(one)})" for one in sets)
-                return "GroupingSets", [("", shown), ("aggregates", self.made(aggregates))], None
+                shown = ", ".join(f"({self.names.listed(one)})" for one in sets)
+                return "GroupingSets", [("", shown), ("aggregates", self.names.made(aggregates))], None
             case Expand(sets=sets, number=number):
-                shown = ", ".join(f"({self.names(one)})" for one in sets)
-                return "Expand", [("", shown), ("number", self.name(number))], None
+                shown = ", ".join(f"({self.names.listed(one)})" for one in sets)
+                return "Expand", [("", shown), ("number", self.names.name(number))], None
             case Distinct():
                 return "Distinct", [], None
             case Window(calls=calls):
-                return "Window", [("", self.made(calls))], None
+                return "Window", [("", self.names.made(calls))], None
             case Sort(order=order):
-                return "Sort", [("", self.order(order))], None
+                return "Sort", [("", self.names.order(order))], None
             case Limit(count=count, offset=offset):
                 return "Limit", [("", "" if count is None else str(count)), ("offset", str(offset or ""))], None
             case Join(kind=kind, condition=condition):
                 word = "cross" if kind is JoinKind.INNER and condition is None else kind.value
-                return "Join", [("", word), ("on", self.text(condition) if condition else "")], None
+                return "Join", [("", word), ("on", self.names.text(condition) if condition else "")], None
             case SetOperation(kind=kind):
                 word = kind.value + (" all" if plan.all else "")
-                return "SetOperation", [("", word), ("columns", self.names(plan.columns))], None
+                return "SetOperation", [("", word), ("columns", self.names.listed(plan.columns))], None
             case Process():
                 return "Process", [("using", str(plan.user_class)), *self._produced(plan)], None
             case Reduce():
                 facts = [
-                    ("on", self.names(plan.keys)),
-                    ("presort", self.order(plan.presort)),
+                    ("on", self.names.listed(plan.keys)),
+                    ("presort", self.names.order(plan.presort)),
                     ("using", str(plan.user_class)),
                 ]
                 return "Reduce", [*facts, *self._produced(plan)], None
             case Combine():
                 pairs = zip(plan.left_keys, plan.right_keys, strict=True)
-                on = " and ".join(f"{self.name(a)} = {self.name(b)}" for a, b in pairs)
+                on = " and ".join(f"{self.names.name(a)} = {self.names.name(b)}" for a, b in pairs)
                 return "Combine", [("on", on), ("using", str(plan.user_class)), *self._produced(plan)], None
             case Foreign(sql=sql, reason=reason):
                 return "Foreign", [("because of", reason), ("sql", sql)], None
             case Shared(name=name) | Reference(rowset=Shared(name=name)):
                 return "Shared", [("rowset", name)], None
 
+    def _dependency(self, dependency: Dependency) -> str:
+        return f"{self.names.set(dependency.determinant)} -> {self.names.set(dependency.dependent)}"
+
     def _produced(self, plan: Process | Reduce | Combine) -> list[tuple[str, str]]:
-        return [("columns", self.names(plan.columns)), ("readonly", self.names([out for out, _ in plan.readonly]))]
-
-    def _set(self, columns: frozenset[Column]) -> str:
-        return self.names(sorted(columns, key=lambda c: c.id))
+        readonly = [out for out, _ in plan.readonly]
+        return [("columns", self.names.listed(plan.columns)), ("readonly", self.names.listed(readonly))]
 
 
-def _closes_last(text: str) -> bool:
-    """Whether the parenthesis that opens the text is closed by its last character. Quotes are skipped."""
-    depth, quote_mark = 0, ""
-    for i, c in enumerate(text):
-        if quote_mark:
-            if c == quote_mark and text[i - 1] != "\\":
-                quote_mark = ""
-        elif c in "'`":
-            quote_mark = c
-        elif c == "(":
-            depth += 1
-        elif c == ")":
-            depth -= 1
-            if depth == 0:
-                return i == len(text) - 1
-    return False
+def target_facts(output: Output, names: Names) -> tuple[tuple[str, str], ...]:
+    """Where an output goes, and how it is to be written."""
+    match output.target:
+        case None:
+            facts: list[tuple[str, str]] = [("to", "the caller")]
+        case Target(path, format, overwrite):
+            facts = [("to", path), ("using", str(format))] + ([("overwrite", "yes")] if overwrite else [])
+        case StreamTarget() as target:
+            kind = "range" if target.range_partitioned else "hash"
+            facts = [("to stream", target.path), ("clustered", f"{kind} by {names.order(target.clustered_by)}")]
+            facts += [("sorted", names.order(target.sorted_by))] if target.sorted_by else []
+            facts += [("into", str(target.partitions))] if target.partitions else []
+            facts += [("reference", target.reference)] if target.reference else []
+    return tuple(facts)
