@@ -23,7 +23,7 @@ from unshuffle.catalog.statistics import (
 )
 from unshuffle.cost import defaults
 from unshuffle.cost.derived import derived
-from unshuffle.cost.estimates import Estimate, Origin, Relation, distinct_after
+from unshuffle.cost.estimates import Estimate, Origin, Relation, distinct_after, thinned
 from unshuffle.cost.joins import join, restricted
 from unshuffle.cost.selectivity import restriction
 from unshuffle.properties.dependencies import Dependencies
@@ -81,7 +81,9 @@ def _fresh(
 ) -> Estimate:
     """A relation whose statistics are counted on its own rows."""
     relation = Relation(rows, facts)
-    return Estimate(rows, columns, guessed, facts, {column: (relation, column) for column in names}, {relation: rows})
+    return Estimate(
+        rows, columns, guessed, facts, {column: ((relation, column),) for column in names}, {relation: rows}
+    )
 
 
 def _unknown(names: Iterable[Column], rows: float, facts: Dependencies) -> Estimate:
@@ -137,38 +139,35 @@ def _project(node: logical.Project, inputs: Sequence[Estimate], facts: Dependenc
     if all(type(expression) is Ref and expression.column == column for column, expression in node.outputs):
         return _same(node, inputs, facts)
     columns: dict[Column, ColumnStatistics] = {}
-    origins: dict[Column, Origin] = {}
+    origins: dict[Column, tuple[Origin, ...]] = {}
     remaining = given.remaining
-    own: dict[Column, float] = {}
     guessed = given.guessed
     for column, expression in node.outputs:
-        source = expression.column if type(expression) is Ref else None
-        if source is not None:
-            known = given.columns.get(source)
-            if source in given.origins:
-                origins[column] = given.origins[source]
-            if source in given.own:
-                own[column] = given.own[source]
+        if type(expression) is Ref:
+            known = given.columns.get(expression.column)
+            origins[column] = given.origins.get(expression.column, ())
         else:
             known = derived(expression, given)
-            origins[column] = _origin_of(expression, column, given)
-            if origins[column][0] not in remaining:
-                remaining = {**remaining, origins[column][0]: given.rows}
+            origin = _origin_of(expression, column, given)
+            origins[column] = (origin,)
+            if origin[0] not in remaining:
+                remaining = {**remaining, origin[0]: given.rows}
         if known is not None and known is not NOTHING_KNOWN_OF_COLUMN:
             columns[column] = known
         else:
             guessed = True
-    return Estimate(given.rows, columns, guessed, facts, origins, remaining, own)
+    return Estimate(given.rows, columns, guessed, facts, origins, remaining, given.own)
 
 
 def _origin_of(expression: Expression, column: Column, given: Estimate) -> Origin:
     """What is computed from one relation's columns belongs to that relation, anything else to a new one."""
-    relations = {given.origin(part) for part in columns_of(expression)}
-    found = relations.pop() if len(relations) == 1 else None
-    return (found if found is not None else Relation(given.rows, given.facts), column)
+    relations = {relation for part in columns_of(expression) for relation in given.relations(part)[:1]}
+    return (relations.pop() if len(relations) == 1 else Relation(given.rows, given.facts), column)
 
 
-def _group_by(node: logical.GroupBy, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+def _group_by(
+    node: logical.GroupBy | logical.FinalGroupBy, inputs: Sequence[Estimate], facts: Dependencies
+) -> Estimate:
     given = inputs[0]
     groups = given.distinct(node.keys) if node.keys else 1.0
     columns = {key: _grouped(key, given, groups) for key in node.keys}
@@ -203,6 +202,7 @@ def _grouped(key: Column, given: Estimate, groups: float) -> ColumnStatistics:
 
 
 _COUNTS = frozenset(("count", "count_if", "approx_count_distinct", "regr_count"))
+_MEANS = frozenset(("avg", "mean", "median", "percentile", "approx_percentile", "percentile_approx"))
 _PICKS = frozenset(("min", "max", "first", "last", "any_value", "first_value", "last_value", "mode"))
 
 
@@ -211,6 +211,9 @@ def _aggregate(call: AggregateCall, given: Estimate, groups: float) -> ColumnSta
         each = given.rows / groups if groups > 0.0 else 0.0
         # A count is at least 1 and, for groups that differ, seldom beyond twice the average.
         return ColumnStatistics(min(groups, max(1.0, 2.0 * each)), 0.0, 0, max(1, round(2.0 * each)))
+    if call.function in _MEANS and call.arguments:
+        known = derived(call.arguments[0], given)
+        return ColumnStatistics(max(1.0, groups), known.null_fraction, known.low, known.high)
     if call.function in _PICKS and call.arguments:
         known = derived(call.arguments[0], given)
         distinct = groups if known.distinct is None else min(groups, known.distinct)
@@ -231,6 +234,35 @@ def _grouping_sets(node: logical.GroupingSets, inputs: Sequence[Estimate], facts
     return _aggregated(node, given, rows, columns, node.aggregates, facts)
 
 
+def _expand(node: logical.Expand, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    """Every row as often as there are grouping sets."""
+    given = inputs[0]
+    copies = max(1, len(node.sets))
+    rows = given.rows * copies
+    relation = Relation(rows, facts)
+    columns, origins = dict(given.columns), dict(given.origins)
+    for out, source in node.keys:
+        kept = sum(1 for keys in node.sets if source in keys) / copies
+        known = given.columns.get(source, NOTHING_KNOWN_OF_COLUMN)
+        common = tuple((value, share * kept) for value, share in known.common)
+        columns[out] = ColumnStatistics(
+            given.distinct((source,)),
+            1.0 - (1.0 - known.null_fraction) * kept,
+            known.low,
+            known.high,
+            known.width,
+            common,
+            known.histogram,
+        )
+        origins[out] = ((relation, out),)
+    # The keys with their NULLs tell the sets apart nearly by themselves: counted as a value more each, they make as many
+    # combinations as there are groups. A number that multiplied them would count every group once a set.
+    even = tuple((place, 1.0 / copies) for place in range(copies))
+    columns[node.number] = ColumnStatistics(1.0, 0.0, 0, copies - 1, common=even)
+    origins[node.number] = ((relation, node.number),)
+    return Estimate(rows, columns, given.guessed, facts, origins, {**given.remaining, relation: rows}, given.own)
+
+
 def _distinct(node: logical.Distinct, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
     given = inputs[0]
     names = node.columns
@@ -249,7 +281,7 @@ def _window(node: logical.Window, inputs: Sequence[Estimate], facts: Dependencie
     origins = dict(given.origins)
     relation = Relation(given.rows, facts)
     for column, call in node.calls:
-        origins[column] = (relation, column)
+        origins[column] = ((relation, column),)
         columns[column] = _windowed(call, given)
     return Estimate(
         given.rows, columns, given.guessed, facts, origins, {**given.remaining, relation: given.rows}, given.own
@@ -274,7 +306,7 @@ def _limit(node: logical.Limit, inputs: Sequence[Estimate], facts: Dependencies)
     if node.count is not None:
         rows = min(rows, float(node.count))
     kept = rows / given.rows if given.rows > 0.0 else 1.0
-    remaining = {relation: count * kept for relation, count in given.remaining.items()}
+    remaining = thinned(given.remaining, given.rows, kept, {})
     return Estimate(rows, given.columns, given.guessed, facts, given.origins, remaining, given.own)
 
 
@@ -378,19 +410,15 @@ def _reference(node: logical.Reference, inputs: Sequence[Estimate], facts: Depen
     given = inputs[0]
     if node.columns == node.rowset.columns:
         return _same(node, inputs, facts)
-    own_relations = {relation: Relation(relation.population, relation.facts) for relation in given.remaining}
+    again = {relation: Relation(relation.population, relation.facts) for relation in given.remaining}
     columns: dict[Column, ColumnStatistics] = {}
-    origins: dict[Column, Origin] = {}
-    own: dict[Column, float] = {}
+    origins: dict[Column, tuple[Origin, ...]] = {}
     for column, source in zip(node.columns, node.rowset.columns, strict=True):
         if source in given.columns:
             columns[column] = given.columns[source]
-        if source in given.origins:
-            relation, name = given.origins[source]
-            origins[column] = (own_relations.get(relation, relation), name)
-        if source in given.own:
-            own[column] = given.own[source]
-    remaining = {own_relations[relation]: count for relation, count in given.remaining.items()}
+        origins[column] = tuple((again[relation], name) for relation, name in given.origins.get(source, ()))
+    remaining = {again[relation]: count for relation, count in given.remaining.items()}
+    own = {(again[relation], name): share for (relation, name), share in given.own.items()}
     return Estimate(given.rows, columns, given.guessed, facts, origins, remaining, own)
 
 
@@ -402,6 +430,8 @@ _RULES: dict[type, Callable[[Any, Sequence[Estimate], Dependencies], Estimate]] 
     logical.Filter: _filter,
     logical.GroupBy: _group_by,
     logical.GroupingSets: _grouping_sets,
+    logical.FinalGroupBy: _group_by,
+    logical.Expand: _expand,
     logical.Distinct: _distinct,
     logical.Window: _window,
     logical.Sort: _same,

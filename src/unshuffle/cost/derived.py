@@ -7,8 +7,10 @@ numbers, a year of a date, a constant added) the ends move along.
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +42,10 @@ def derived(expression: Expression, relation: Estimate) -> ColumnStatistics:
         case Call(function="coalesce", arguments=(first, *rest)):
             known = derived(first, relation)
             return _bounded(expression, relation, nulls=0.0 if rest else known.null_fraction)
+        case Call(function="substring" | "substr", arguments=(text, Literal(value=1 | 0), Literal(value=int(length)))):
+            return _beginning(derived(text, relation), length)
+        case Call(function="left", arguments=(text, Literal(value=int(length)))):
+            return _beginning(derived(text, relation), length)
         case Call(function=name, arguments=(operand,)) if name in _PARTS:
             return _part(derived(operand, relation), _PARTS[name])
         case Template(pieces=(opening, _), operands=(operand,)) if opening.lower().startswith("extract("):
@@ -113,6 +119,28 @@ def _part(known: ColumnStatistics, part: Callable[[Any], Any]) -> ColumnStatisti
     count = count_between(low, high)
     counts = [count for count in (count, known.distinct) if count is not None]
     return ColumnStatistics(min(counts) if counts else None, known.null_fraction, low, high)
+
+
+def _beginning(known: ColumnStatistics, length: int) -> ColumnStatistics:
+    """The first characters of a text. The histogram's bounds are a sample of them: where they repeat, the sample shows
+    nearly all there are; where they do not, as many as the texts."""
+    if not isinstance(known.low, str) or not isinstance(known.high, str) or length < 1:
+        return ColumnStatistics(known.distinct, known.null_fraction, width=float(max(1, length)))
+    distinct = known.distinct
+    common: dict[str, float] = {}
+    if known.all_values_known:
+        for value, share in known.common:
+            common[value[:length]] = common.get(value[:length], 0.0) + share
+        distinct = float(len(common))
+    elif known.histogram is not None:
+        found = Counter(bound[:length] for bound in known.histogram.bounds)
+        if len(found) <= len(known.histogram.bounds) * 0.6:
+            solid = (1.0 - known.null_fraction) / len(known.histogram.bounds)
+            common = {value: count * solid for value, count in found.items()}
+            distinct = min(known.distinct or inf, float(len(found)))
+    shares = tuple(sorted(common.items(), key=lambda pair: -pair[1]))
+    low, high = known.low[:length], known.high[:length]
+    return ColumnStatistics(distinct, known.null_fraction, low, high, float(length), shares)
 
 
 def _year(day: Any) -> Any:

@@ -121,6 +121,28 @@ def _up_to(known: ColumnStatistics, value: Any, closed: bool) -> float:
     return position(low, high, value)
 
 
+_POINTS = 5
+
+
+def less_fraction(known: ColumnStatistics, other: ColumnStatistics) -> float | None:
+    """The fraction of rows in which one column is less than another, the two being independent: of some values evenly
+    taken from the one, how much of the other lies above."""
+    if known.low is None or other.low is None:
+        return None
+    if known.histogram is not None:
+        bounds = known.histogram.bounds
+        points = [bounds[place * (len(bounds) - 1) // (_POINTS - 1)] for place in range(_POINTS)]
+    else:
+        points = [known.low, known.high]
+    total = 0.0
+    for point in points:
+        value = like(point, other.low)
+        if value is UNKNOWN:
+            return None
+        total += 1.0 - _up_to(other, value, True)
+    return total / len(points) * (1.0 - known.null_fraction) * (1.0 - other.null_fraction)
+
+
 def _bucket(histogram: Histogram, value: Any) -> int:
     """The bucket in which a value lies, or would lie: the first whose upper bound is not less."""
     place = bisect_left(histogram.bounds, value) - 1

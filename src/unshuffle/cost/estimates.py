@@ -15,7 +15,8 @@ the 150 orders hold only about 146 different customers, and that is what a GROUP
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import expm1, log1p
 
@@ -36,7 +37,7 @@ class Relation:
     facts: Dependencies
 
 
-Origin = tuple[Relation, Column]  # the relation that a column was made in, and what it was called there
+Origin = tuple[Relation, Column]  # a relation, and what a column is called in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,11 @@ class Estimate:
     columns: Mapping[Column, ColumnStatistics]
     guessed: bool  # a default had to stand in for a statistic somewhere
     facts: Dependencies = NOTHING_KNOWN
-    origins: Mapping[Column, Origin] = field(default_factory=dict)
+    # The relation that made each column, then those whose columns it was made equal to.
+    origins: Mapping[Column, tuple[Origin, ...]] = field(default_factory=dict)
     remaining: Mapping[Relation, float] = field(default_factory=dict)
     # The fraction of its relation's rows that conditions on a column itself have left, whose values its statistics are.
-    own: Mapping[Column, float] = field(default_factory=dict)
+    own: Mapping[Origin, float] = field(default_factory=dict)
 
     def width(self, columns: Iterable[Column]) -> float:
         """Bytes that a row of these columns has."""
@@ -71,7 +73,7 @@ class Estimate:
         if not needed or rows <= 1.0:
             return min(1.0, rows)
         if len(needed) == 1:
-            return max(1.0, min(rows, self._present(needed[0])))
+            return max(1.0, min(rows, self.present(needed[0], self._kinds(needed[0]))))
         if self.facts.unique(needed):
             return rows
         combinations = 1.0
@@ -92,7 +94,7 @@ class Estimate:
         for column in needed:
             known = self.columns.get(column, NOTHING_KNOWN_OF_COLUMN)
             most = known.common[0][1] if known.common else 0.0
-            share *= max(most, known.null_fraction, 1.0 / max(1.0, self._present(column)))
+            share *= max(most, known.null_fraction, 1.0 / max(1.0, self.present(column, self._kinds(column))))
         return min(1.0, max(even, share))
 
     def essential(self, columns: Iterable[Column]) -> tuple[Column, ...]:
@@ -116,85 +118,88 @@ class Estimate:
         known = self.columns.get(column)
         if known is not None and known.distinct is not None:
             return max(1.0, known.distinct)
-        origin = self.origins.get(column)
-        relation, name = origin if origin is not None else (None, column)
-        population = relation.population if relation is not None else self.rows
         if column.type == _BOOLEAN:
             return 2.0
-        if relation is not None and relation.facts.unique((name,)):
-            return max(1.0, population)
-        return max(1.0, population * UNKNOWN_DISTINCT_SHARE)
+        origins = self.origins.get(column)
+        if not origins:
+            return max(1.0, self.rows * UNKNOWN_DISTINCT_SHARE)
+        relation, name = origins[0]
+        unique = relation.facts.unique((name,))
+        return max(1.0, relation.population if unique else relation.population * UNKNOWN_DISTINCT_SHARE)
 
-    def values_together(self, columns: Iterable[Column]) -> float:
-        """How many combinations of values some columns were made with."""
-        found = 1.0
-        for relation, members in self._by_relation(columns).items():
-            found *= self._made_together(relation, members)
-        return found
+    def values_together(self, relation: Relation | None, columns: Sequence[Column]) -> float:
+        """How many combinations of values some columns of one relation were made with, those with NULL left out."""
+        return self._made_together(relation, columns, self.values)
 
-    def origin(self, column: Column) -> Relation | None:
-        found = self.origins.get(column)
-        return found[0] if found is not None else None
+    def relations(self, column: Column) -> list[Relation]:
+        """The relations that have the column, or one that is equal to it; first the one that made it."""
+        return [relation for relation, _ in self.origins.get(column, ())]
 
-    def _by_relation(self, columns: Iterable[Column]) -> dict[Relation | None, list[Column]]:
+    def name_in(self, relation: Relation, column: Column) -> Column:
+        return next(name for one, name in self.origins[column] if one is relation)
+
+    def _by_relation(self, columns: Sequence[Column]) -> dict[Relation | None, list[Column]]:
+        """Each column under a relation that has it; where there are several, under the one that has most of the others."""
+        popular: Counter[Relation] = Counter()
+        for column in columns:
+            popular.update(self.relations(column))
         found: dict[Relation | None, list[Column]] = {}
         for column in columns:
-            found.setdefault(self.origin(column), []).append(column)
+            relation = max(self.relations(column), key=lambda each: popular[each], default=None)
+            found.setdefault(relation, []).append(column)
         return found
 
-    def _made_together(self, relation: Relation | None, columns: list[Column]) -> float:
-        if relation is None:
-            return product_of_values(map(self.values, columns))
+    def _made_together(
+        self, relation: Relation | None, columns: Sequence[Column], count: Callable[[Column], float]
+    ) -> float:
         if len(columns) == 1:
-            return self.values(columns[0])
-        names = {self.origins[column][1]: column for column in columns}
+            return count(columns[0])
+        if relation is None:
+            return product_of_values(map(count, columns))
+        names = {self.name_in(relation, column): column for column in columns}
         facts = relation.facts
-        population = relation.population
-        for column in columns:
-            population *= self.own.get(column, 1.0)
+        population = relation.population * self._own(relation, columns)
         if facts.unique(names):
             return max(1.0, population)
         for name in tuple(names):
             if len(names) > 1 and facts.determines((other for other in names if other is not name), (name,)):
                 del names[name]
-        combinations = product_of_values(self.values(column) for column in names.values())
+        combinations = product_of_values(count(column) for column in names.values())
         return min(population, combinations) if len(names) == 1 else distinct_after(population, combinations)
+
+    def _own(self, relation: Relation, columns: Iterable[Column]) -> float:
+        found = 1.0
+        if self.own:
+            for column in columns:
+                found *= self.own.get((relation, self.name_in(relation, column)), 1.0)
+        return found
+
+    def _kinds(self, column: Column) -> float:
+        """The values of a column, and NULL if it has that."""
+        known = self.columns.get(column)
+        return self.values(column) + (1.0 if known is not None and known.null_fraction > 0.0 else 0.0)
 
     # --- what they hold now
 
-    def _present(self, column: Column) -> float:
-        equals = self.facts.equals_of(column)
-        if len(equals) == 1:
-            return self._present_alone(column)
+    def present(self, column: Column, values: float) -> float:
+        """Of so many values that a column was made with, those that are in the rows that remain."""
         return min(
-            self._present_alone(other) for other in _in_order(equals) if other in self.origins or other == column
+            (self._left(relation, values, self._own(relation, (column,))) for relation in self.relations(column)),
+            default=min(values, self.rows),
         )
 
-    def _present_alone(self, column: Column) -> float:
-        found = self._left(self.origin(column), self.values(column), self.own.get(column, 1.0))
-        known = self.columns.get(column)
-        return found + 1.0 if known is not None and known.null_fraction > 0.0 else found
-
-    def _present_together(self, relation: Relation | None, columns: list[Column]) -> float:
+    def _present_together(self, relation: Relation | None, columns: Sequence[Column]) -> float:
         if len(columns) == 1:
-            return self._present(columns[0])
-        own = 1.0
-        for column in columns:
-            own *= self.own.get(column, 1.0)
-        return self._left(relation, self._made_together(relation, columns), own)
+            return self.present(columns[0], self._kinds(columns[0]))
+        made = self._made_together(relation, columns, self._kinds)
+        return min(made, self.rows) if relation is None else self._left(relation, made, self._own(relation, columns))
 
-    def _left(self, relation: Relation | None, values: float, own: float) -> float:
+    def _left(self, relation: Relation, values: float, own: float) -> float:
         """Of the values that a relation had in the fraction `own` of its rows, those in the rows that remain."""
-        if relation is None:
-            return min(values, self.rows)
         return values_left(values, relation.population * own, self.remaining.get(relation, relation.population))
 
 
 _BOOLEAN = pa.bool_()
-
-
-def _in_order(columns: Iterable[Column]) -> Iterator[Column]:
-    return iter(sorted(columns, key=lambda column: column.id))
 
 
 def distinct_after(rows: float, distinct: float) -> float:
@@ -215,6 +220,25 @@ def values_left(values: float, population: float, rows: float) -> float:
         return 0.0
     each = max(1.0, population / values)
     return min(rows, -values * expm1(each * log1p(-rows / population)))
+
+
+def thinned(
+    remaining: Mapping[Relation, float], rows: float, fraction: float, own: Mapping[Relation, float]
+) -> dict[Relation, float]:
+    """What remains of each relation when a fraction of the rows made from them does.
+
+    `own` is the part of the fraction that is decided by a relation's own values: it takes that much of the relation. For
+    the rest, a row of a relation that was joined into many rows is gone only when all of these are.
+    """
+    found = {}
+    for relation, count in remaining.items():
+        decided = own.get(relation, 1.0)
+        rest = fraction / decided if decided > 0.0 else 0.0
+        copies = rows / count if count > 0.0 else 1.0
+        if rest < 1.0:
+            rest = rest if copies <= 1.0 else -expm1(copies * log1p(-rest))
+        found[relation] = count * decided * min(1.0, rest)
+    return found
 
 
 def product_of_values(counts: Iterable[float]) -> float:

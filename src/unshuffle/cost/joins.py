@@ -17,7 +17,9 @@ sides hold meet each other in full, which is what makes skewed joins large.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from unshuffle.algebra.expressions import Call, Cast, Expression, Ref
@@ -29,20 +31,21 @@ from unshuffle.catalog.statistics import NOTHING_KNOWN_OF_COLUMN, ColumnStatisti
 from unshuffle.cost import defaults
 from unshuffle.cost.constants import UNKNOWN, like
 from unshuffle.cost.distributions import Interval, range_fraction
-from unshuffle.cost.estimates import Estimate, Relation, values_left
+from unshuffle.cost.estimates import Estimate, Origin, Relation, thinned
 from unshuffle.cost.selectivity import Restriction, restriction
 from unshuffle.properties.dependencies import Dependencies
 
 Pair = tuple[Column, Column]
 _COMMON_KEPT = 16
+_NONE: tuple[Relation | None, ...] = (None,)
 
 
 def join(node: Join, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
     left, right = inputs
     pairs, rest = _taken_apart(node.condition, left, right)
     matched = _Matched(left, right)
-    for group in _by_relations(pairs, left, right):
-        matched.add(group)
+    for between in _by_relations(pairs, left, right):
+        matched.add(between)
     rows = left.rows * right.rows * matched.fraction
     if left.facts.keys and pairs and left.facts.unique([one for one, _ in pairs]):
         rows = min(rows, right.rows)
@@ -95,40 +98,79 @@ def _equal(side: Estimate, one: Column, other: Column) -> bool:
     return one == other or side.facts.equal(one, other)
 
 
-def _by_relations(pairs: Sequence[Pair], left: Estimate, right: Estimate) -> list[list[Pair]]:
-    if len(pairs) < 2:
-        return [list(pairs)] if pairs else []
-    groups: dict[tuple[Relation | None, Relation | None], list[Pair]] = {}
-    for one, other in pairs:
-        groups.setdefault((left.origin(one), right.origin(other)), []).append((one, other))
-    return list(groups.values())
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """Equalities between two relations, one of each side."""
+
+    left: Relation | None
+    right: Relation | None
+    pairs: list[Pair] = field(default_factory=list)
+
+
+def _by_relations(pairs: Sequence[Pair], left: Estimate, right: Estimate) -> list[_Between]:
+    """Equalities between the same two relations together, as many as possible."""
+    if len(pairs) == 1:
+        return [_Between(None, None, [*pairs])]
+    choices = [
+        [(a, b) for a in left.relations(one) or _NONE for b in right.relations(other) or _NONE]
+        for one, other in pairs
+    ]
+    popular = Counter(choice for each in choices for choice in each)
+    found: dict[tuple[Relation | None, Relation | None], _Between] = {}
+    for pair, each in zip(pairs, choices, strict=True):
+        between = max(each, key=lambda choice: popular[choice])
+        found.setdefault(between, _Between(*between)).pairs.append(pair)
+    return list(found.values())
 
 
 class _Matched:
     """What the equalities of a join do, gathered one after the other."""
 
-    __slots__ = ("columns", "fraction", "guessed", "left", "left_found", "right", "right_found")
+    __slots__ = (
+        "columns",
+        "fraction",
+        "guessed",
+        "left",
+        "left_by",
+        "left_found",
+        "origins",
+        "right",
+        "right_by",
+        "right_found",
+    )
 
     def __init__(self, left: Estimate, right: Estimate) -> None:
         self.left, self.right = left, right
         self.fraction = 1.0  # of all pairs of rows
         self.left_found = 1.0  # of the left side's rows, those that find a row
         self.right_found = 1.0
+        self.left_by: list[Relation] = []  # whose values decide which of the left side's rows find a row
+        self.right_by: list[Relation] = []
         self.columns: dict[Column, ColumnStatistics] = {}
+        self.origins: dict[Column, tuple[Origin, ...]] = {}
         self.guessed = False
 
-    def add(self, pairs: list[Pair]) -> None:
+    def add(self, between: _Between) -> None:
+        left, right, pairs = self.left, self.right, between.pairs
+        for one, other in pairs:
+            self.left_by += left.relations(one)
+            self.right_by += right.relations(other)
+            # From here on, each of the two belongs where the other does.
+            self.origins[one] = self.origins[other] = (*left.origins.get(one, ()), *right.origins.get(other, ()))
         if len(pairs) == 1:
             self._single(*pairs[0])
             return
-        left, right = self.left, self.right
         ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
-        values, also = left.values_together(ours), right.values_together(theirs)
-        solid = _solid(left, ours) * _solid(right, theirs)
+        values, also = left.values_together(between.left, ours), right.values_together(between.right, theirs)
         most = max(values, also)
-        self.fraction *= solid / most
-        self.left_found *= _solid(left, ours) * min(1.0, right.distinct(theirs) / most)
-        self.right_found *= _solid(right, theirs) * min(1.0, left.distinct(ours) / most)
+        key, also_key = _is_key(left, between.left, ours), _is_key(right, between.right, theirs)
+        if key != also_key:
+            # A reference to a key: its combinations are among the key's, however many its columns could make.
+            most = values if key else also
+        solid, also_solid = _solid(left, ours), _solid(right, theirs)
+        self.fraction *= solid * also_solid / most
+        self.left_found *= solid * min(1.0, right.distinct(theirs) / most)
+        self.right_found *= also_solid * min(1.0, left.distinct(ours) / most)
         for one, other in pairs:
             known, also_known = left.columns.get(one), right.columns.get(other)
             if known is None or also_known is None or known.distinct is None or also_known.distinct is None:
@@ -156,8 +198,7 @@ class _Matched:
         if known.common or also.common:
             fraction, common = _meeting(known, also, most, share * solid, also_share * also_solid)
         self.fraction *= fraction
-        present = self._present(right, other, also_values)
-        also_present = self._present(left, one, values)
+        present, also_present = right.present(other, also_values), left.present(one, values)
         self.left_found *= solid * share * min(1.0, present / most)
         self.right_found *= also_solid * also_share * min(1.0, also_present / most)
         low, high = overlap if overlap is not None else (known.low, known.high)
@@ -166,14 +207,12 @@ class _Matched:
             min(values, also_values), 0.0, low, high, fewer.width, common, fewer.histogram
         )
 
-    @staticmethod
-    def _present(side: Estimate, column: Column, values: float) -> float:
-        """Of the values that can meet, those that are still in the side's rows."""
-        relation = side.origin(column)
-        if relation is None:
-            return min(values, side.rows)
-        population = relation.population * side.own.get(column, 1.0)
-        return values_left(values, population, side.remaining.get(relation, population))
+
+def _is_key(side: Estimate, relation: Relation | None, columns: Sequence[Column]) -> bool:
+    """Are these all columns of a key of a relation?"""
+    if relation is None or not relation.facts.keys:
+        return False
+    return frozenset(side.name_in(relation, column) for column in columns) in relation.facts.keys
 
 
 def _solid(side: Estimate, columns: Sequence[Column]) -> float:
@@ -249,17 +288,17 @@ def _even(known: ColumnStatistics, solid: float, listed: Mapping[Any, float]) ->
 
 
 def _inner(left: Estimate, right: Estimate, rows: float, matched: _Matched, facts: Dependencies) -> Estimate:
-    kept = min(matched.left_found, rows / left.rows) if left.rows > 0.0 else 1.0
-    also_kept = min(matched.right_found, rows / right.rows) if right.rows > 0.0 else 1.0
+    kept = min(1.0, matched.left_found, rows / left.rows) if left.rows > 0.0 else 1.0
+    also_kept = min(1.0, matched.right_found, rows / right.rows) if right.rows > 0.0 else 1.0
     return Estimate(
         rows,
         {**left.columns, **right.columns, **matched.columns},
         left.guessed or right.guessed or matched.guessed,
         facts,
-        {**left.origins, **right.origins},
+        {**left.origins, **right.origins, **matched.origins},
         {
-            **{relation: count * kept for relation, count in left.remaining.items()},
-            **{relation: count * also_kept for relation, count in right.remaining.items()},
+            **thinned(left.remaining, left.rows, kept, dict.fromkeys(matched.left_by, kept)),
+            **thinned(right.remaining, right.rows, also_kept, dict.fromkeys(matched.right_by, also_kept)),
         },
         {**left.own, **right.own} if left.own or right.own else left.own,
     )
@@ -273,15 +312,20 @@ def restricted(relation: Estimate, found: Restriction, facts: Dependencies) -> E
     """What a condition leaves of a relation."""
     fraction = found.fraction
     own = relation.own
+    decided: dict[Relation, float] = {}
     if found.own:
-        own = {**own, **{column: own.get(column, 1.0) * share for column, share in found.own.items()}}
+        own = dict(own)
+        for column, share in found.own.items():
+            for origin in relation.origins.get(column, ()):
+                own[origin] = own.get(origin, 1.0) * share
+                decided[origin[0]] = decided.get(origin[0], 1.0) * share
     return Estimate(
         relation.rows * fraction,
         {**relation.columns, **found.columns} if found.columns else relation.columns,
         relation.guessed or found.guessed,
         facts,
         relation.origins,
-        {one: count * fraction for one, count in relation.remaining.items()},
+        thinned(relation.remaining, relation.rows, fraction, decided),
         own,
     )
 
@@ -295,9 +339,9 @@ def _of_kind(
     also_found = min(matched.right_found, inner.rows / right.rows) if right.rows > 0.0 else 0.0
     match kind:
         case JoinKind.SEMI:
-            return _kept(left, min(1.0, found), inner, facts)
+            return _kept(left, min(1.0, found), matched, inner, facts)
         case JoinKind.ANTI:
-            return _kept(left, max(defaults.LEAST_UNMATCHED, 1.0 - found), inner, facts)
+            return _kept(left, max(defaults.LEAST_UNMATCHED, 1.0 - found), matched, inner, facts)
         case JoinKind.LEFT:
             rows = max(left.rows, inner.rows + left.rows * max(0.0, 1.0 - found))
             return _extended(rows, inner, (left,), facts)
@@ -309,8 +353,8 @@ def _of_kind(
             return _extended(max(rows, left.rows, right.rows), inner, (left, right), facts)
 
 
-def _kept(left: Estimate, fraction: float, inner: Estimate, facts: Dependencies) -> Estimate:
-    remaining = {relation: count * fraction for relation, count in left.remaining.items()}
+def _kept(left: Estimate, fraction: float, matched: _Matched, inner: Estimate, facts: Dependencies) -> Estimate:
+    remaining = thinned(left.remaining, left.rows, fraction, dict.fromkeys(matched.left_by, fraction))
     return Estimate(left.rows * fraction, left.columns, inner.guessed, facts, left.origins, remaining, left.own)
 
 

@@ -8,6 +8,7 @@ fourth root), because conditions on one column say much the same. Different subj
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from unshuffle.algebra.expressions import (
     InSubquery,
     Literal,
     Ref,
+    Template,
 )
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics import NOTHING_KNOWN_OF_COLUMN, ColumnStatistics
@@ -30,6 +32,7 @@ from unshuffle.cost.distributions import (
     Interval,
     any_fraction,
     fewer_values,
+    less_fraction,
     only_range,
     only_values,
     pattern_fraction,
@@ -137,6 +140,8 @@ class _Reader:
                 return False
             self._listed(arguments[0], values, subjects)
             return True
+        if name == "or":
+            return self._alternatives(arguments, subjects)
         if name in ("isnotnull", "isnull") and type(arguments[0]) is Ref:
             said = _of(arguments[0], subjects)
             said.solid |= name == "isnotnull"
@@ -144,6 +149,25 @@ class _Reader:
                 said.null = self._is_null(arguments)
             return True
         return self._about_one_column(condition, subjects)
+
+    def _alternatives(self, parts: Sequence[Expression], subjects: dict[Expression, _Said]) -> bool:
+        """`a = 1 or a = 2` is a list of values."""
+        subject: Expression | None = None
+        values: list[Any] = []
+        for part in parts:
+            if type(part) is not Call or part.function not in ("=", "in"):
+                return False
+            one, *others = part.arguments
+            if part.function == "=" and is_constant(one):
+                one, others = others[0], [one]
+            found = [value_of(other) for other in others]
+            if is_constant(one) or (subject is not None and one != subject) or UNKNOWN in found:
+                return False
+            subject = one
+            values += found
+        assert subject is not None
+        self._listed(subject, values, subjects)
+        return True
 
     def _about_one_column(self, condition: Call, subjects: dict[Expression, _Said]) -> bool:
         """A condition that is false for NULL, and of which only the fraction can be told."""
@@ -155,7 +179,7 @@ class _Reader:
         column = _only_column(inner)
         if column is None:
             return False
-        _of(Ref(column), subjects).fractions.append(self.fraction(condition))
+        _of(Ref(column), subjects).fractions.append(self._at_least(self.fraction(condition), True))
         return True
 
     def _comparison(self, name: str, left: Expression, right: Expression, subjects: dict[Expression, _Said]) -> bool:
@@ -263,6 +287,8 @@ class _Reader:
                 return defaults.SUBQUERY
             case Cast(operand=operand):
                 return self.fraction(operand)
+            case Template() if (unlike := _not_like(condition)) is not None:
+                return self._not((unlike,))
             case _:
                 pass
         self.guessed = True
@@ -296,10 +322,17 @@ class _Reader:
         nulls = known.null_fraction if known is not None and not _sees_null(inner) else 0.0
         return 1.0 - nulls - self.together((inner,))
 
-    def _compared(self, parts: Sequence[Expression]) -> float:
-        """`<`, `<=`, `>`, `>=` between two expressions over columns."""
+    def _less(self, parts: Sequence[Expression]) -> float:
+        """`<` and `<=` between two expressions over columns, taken as independent."""
+        one, other = (self.known(part) for part in parts)
+        found = less_fraction(one, other)
+        if found is not None:
+            return found
         self.guessed = True
         return defaults.RANGE
+
+    def _greater(self, parts: Sequence[Expression]) -> float:
+        return self._less(parts[::-1])
 
     def _equal(self, parts: Sequence[Expression]) -> float:
         one, other = parts
@@ -384,7 +417,8 @@ class _Reader:
             begins = range_fraction(known, Interval(prefix, True, prefix + "\U0010ffff", True))
         tried = pattern_fraction(known, pattern_test(pattern, escape, ignore_case))
         if tried is not None:
-            return tried if begins is None or runs else begins
+            # Between two bounds of a histogram a beginning is lost; that it has no bound says it is rarer than a bucket.
+            return tried if begins is None or runs else max(begins, tried)
         self.guessed |= begins is None or runs > 0
         rest: float = defaults.LIKE_RUN * defaults.INTERVAL ** (runs - 1) if runs else 1.0
         return (begins if begins is not None else defaults.LIKE_RUN if prefix else 1.0) * rest
@@ -412,10 +446,10 @@ _RULES: dict[str, Callable[[_Reader, Sequence[Expression]], float]] = {
     "=": _Reader._equal,
     "<=>": _Reader._null_safe,
     "<>": _Reader._unequal,
-    "<": _Reader._compared,
-    "<=": _Reader._compared,
-    ">": _Reader._compared,
-    ">=": _Reader._compared,
+    "<": _Reader._less,
+    "<=": _Reader._less,
+    ">": _Reader._greater,
+    ">=": _Reader._greater,
     "isnull": _Reader._is_null,
     "isnotnull": _Reader._is_not_null,
     "is true": _Reader._is_true,
@@ -455,6 +489,19 @@ def _only_column(expression: Expression) -> Column | None:
         return None
     columns = {part.column if type(part) is Ref else None for part in expression.arguments if not is_constant(part)}
     return columns.pop() if len(columns) == 1 else None
+
+
+_NOT_LIKE = re.compile(r"^ NOT (I?LIKE) '((?:[^'\\\\]|\\\\.)*)'$")
+
+
+def _not_like(condition: Template) -> Call | None:
+    """The pattern that `x NOT LIKE 'pattern'`, which is kept as text, denies."""
+    if len(condition.pieces) != 2 or condition.pieces[0]:
+        return None
+    found = _NOT_LIKE.match(condition.pieces[1])
+    if found is None:
+        return None
+    return Call(found[1].lower(), (condition.operands[0], Literal(found[2], None)), None)
 
 
 def _sees_null(condition: Expression) -> bool:
