@@ -20,12 +20,14 @@ from unshuffle.properties import interchangeable
 
 @dataclass(frozen=True, slots=True)
 class MultiJoin:
-    """Every combination of rows that meets the conditions and agrees on each class; no value in a class is NULL."""
+    """Every combination of rows that meets the conditions and agrees on each class; no value in a class is NULL. With a
+    `beam`, only so many ways to split it in two are tried, the most promising."""
 
     inputs: tuple[Plan, ...]
     classes: tuple[tuple[Column, ...], ...]
     conditions: tuple[Expression, ...]
     columns: tuple[Column, ...]
+    beam: int | None = None
 
     @property
     def children(self) -> tuple[Plan, ...]:

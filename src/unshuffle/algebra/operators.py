@@ -332,9 +332,13 @@ class _JoinBase:
 
 @dataclass(frozen=True, slots=True)
 class HashJoin(_JoinBase):
-    """A table of the `build` input, probed by the other, which streams."""
+    """A table of the `build` input, probed by the other, which streams.
+
+    `null_aware` is NOT IN: a NULL on either side is equal to anything, for all one knows. Every partition must then see
+    all rows of the other input, so the inputs cannot be taken apart by key."""
 
     build: Literal[0, 1] = 1
+    null_aware: bool = False
 
     @property
     def carried(self) -> int | None:
@@ -347,7 +351,8 @@ class HashJoin(_JoinBase):
     def alternatives(self) -> tuple[Alternative, ...]:
         copied = ("broadcast left", "broadcast right")[self.build]
         every = requirements.hash_join(self.kind, self.keys)
-        return tuple(each for each in every if not each.name.startswith("broadcast") or each.name == copied)
+        names = ("serial", copied) if self.null_aware else ("serial", "pair-wise", copied)
+        return tuple(each for each in every if each.name in names)
 
     def deliver(self, given: Given, facts: Known) -> Delivered:
         streamed = 1 - self.build

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from unshuffle.algebra import logical
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import Ref, Subquery
+from unshuffle.algebra.expressions import Call, Ref, Subquery
 from unshuffle.algebra.expressions import walk as parts
 from unshuffle.algebra.facts import joined
 from unshuffle.algebra.physical import PhysicalOperator
@@ -174,6 +174,9 @@ def _join(plan: logical.Join) -> Iterator[Implementation]:
         for inner in (1, 0):
             if _may_be_inner(plan.kind, inner):
                 yield over(ops.LoopJoin(plan, (), plan.condition, wide, inner=inner))
+        key = not_in_key(plan) if plan.kind is JoinKind.ANTI else None
+        if key is not None:
+            yield over(ops.HashJoin(plan, (key,), None, wide, build=1, null_aware=True))
         if plan.kind is JoinKind.FULL:
             yield over(ops.LoopJoin(plan, (), plan.condition, wide, inner=1))
         return
@@ -184,6 +187,20 @@ def _join(plan: logical.Join) -> Iterator[Implementation]:
     if ops.merge_possible(keys):
         for order in merge_orders(keys):
             yield over(ops.MergeJoin(plan, keys, condition.rest, wide, by=order), keys)
+
+
+def not_in_key(plan: logical.Join) -> JoinKey | None:
+    """The columns of an anti join that is NOT IN: on `a = b or (a = b) is null`."""
+    match plan.condition:
+        case Call("or", (Call("=", (Ref(column=a), Ref(column=b))) as pair, Call("isnull", (tested,)))) if (
+            tested == pair
+        ):
+            one, other = (a, b) if a in plan.left.columns else (b, a)
+            type_ = common_type(one.type, other.type)
+            sided = one in plan.left.columns and other in plan.right.columns
+            return JoinKey((one, other), type_) if sided and type_ is not None else None
+        case _:
+            return None
 
 
 def _may_be_inner(kind: JoinKind, place: int) -> bool:

@@ -2,9 +2,9 @@
 
 A `MultiJoin` of n inputs is split in two in every way that leaves both halves connected, and the halves are MultiJoins
 again; the memo sees that two splits share a half. So all bushy orders without cross products are considered, each sub-set
-of inputs once. Where that would be too many (`PAIRS`), the order is chosen beforehand: dynamic programming over the same
-sub-sets on the number of rows alone, or, beyond `DYNAMIC` inputs, greedily, the smallest join first. Physical choices are
-still searched for the one order that is left.
+of inputs once. Where that would be too many (`PAIRS`), dynamic programming over the same sub-sets first ranks the splits by
+the bytes that they would touch, and only the best few of each sub-set are tried. Beyond `DYNAMIC` inputs the order is
+chosen greedily, the smallest join first. Physical choices are searched for whatever orders are left.
 
 Commuting is not a rule of its own: hash joins are tried with either input built, and a merge join is symmetric.
 """
@@ -29,7 +29,9 @@ from unshuffle.catalog.schema import Column
 from unshuffle.search.memo import Group, Memo
 
 PAIRS = 60  # splits that are worth trying in all physical ways
-DYNAMIC = 10  # inputs for which the order is still found exactly when it is chosen beforehand
+BEAMS = (3, 2, 1)  # splits of a sub-set that are tried when there are more, the first that keeps within PAIRS
+COPIED = 30e6  # bytes of an input that is better copied than partitioned
+DYNAMIC = 10  # inputs for which all sub-sets are looked at
 
 
 def gather_joins(plan: Plan) -> Plan:
@@ -47,20 +49,22 @@ def order_joins(plan: Any, memo: Memo) -> Iterator[Plan]:
     if not isinstance(plan, MultiJoin):
         return
     graph = _graph(plan)
-    every = _all_splits(graph) if graph.size <= DYNAMIC else None
-    if every is not None and sum(map(len, every.values())) <= PAIRS:
-        for one, other in every[(1 << graph.size) - 1]:
-            left, right = (_half(plan, graph, side) for side in (one, other))
-            yield Join(JoinKind.INNER, left, right, _condition(plan, graph, one, other, left, right), plan.columns)
-        return
-    sizes = _Sizes(plan, graph)
-    if every is not None:
-        memo.trace.note(f"the order of {graph.size} joined inputs was chosen by rows, over all connected sub-sets")
-        splits = _by_rows(graph, every, sizes)
-    else:
+    if graph.size > DYNAMIC:
         memo.trace.note(f"the order of {graph.size} joined inputs was chosen greedily, the smallest join first")
-        splits = _greedily(graph, sizes)
-    yield _tree(plan, graph, splits, (1 << graph.size) - 1)
+        yield _tree(plan, graph, _greedily(graph, _Sizes(plan, graph)), graph.everything)
+        return
+    splits = _all_splits(graph)
+    beam = plan.beam
+    if beam is None and sum(map(len, splits.values())) > PAIRS:
+        memo.trace.note(f"of the orders of {graph.size} joined inputs those were tried that touch the fewest bytes")
+        ranked = _ranked(graph, splits, _Sizes(plan, graph))
+        beam = next((each for each in BEAMS if _reached(ranked, graph.everything, each) <= PAIRS), BEAMS[-1])
+    tried = splits[graph.everything]
+    if beam is not None:
+        tried = _ranked(graph, splits, _Sizes(plan, graph))[graph.everything][:beam]
+    for one, other in tried:
+        left, right = (_half(plan, graph, side, beam) for side in (one, other))
+        yield Join(JoinKind.INNER, left, right, _condition(plan, graph, one, other, left, right), plan.columns)
 
 
 # --- the graph of a join
@@ -74,6 +78,10 @@ class _Graph:
     edges: tuple[int, ...]
     classes: tuple[int, ...]  # which inputs each class touches
     conditions: tuple[int, ...]
+
+    @property
+    def everything(self) -> int:
+        return (1 << self.size) - 1
 
     def neighbours(self, inputs: int) -> int:
         found = 0
@@ -178,7 +186,17 @@ class _Sizes:
             }
             for members in plan.classes
         ]
+        self._widths = [each.bytes / each.rows if each.rows else 8.0 for each in inputs]
         self._known: dict[int, float] = {}
+
+    def bytes(self, inputs: int) -> float:
+        return self.of(inputs) * sum(width for place, width in enumerate(self._widths) if inputs >> place & 1)
+
+    def touched(self, one: int, other: int) -> float:
+        """Both inputs are sent, unless one is small enough to be copied, and the result is passed on."""
+        sides = sorted((self.bytes(one), self.bytes(other)))
+        read = 0.2 * sum(sides) if sides[0] < COPIED else sum(sides)
+        return read + self.bytes(one | other)
 
     def of(self, inputs: int) -> float:
         found = self._known.get(inputs)
@@ -187,32 +205,50 @@ class _Sizes:
         return found
 
     def _compute(self, inputs: int) -> float:
+        divisors: dict[int, float] = {}
+        for values in self._values:
+            # All but the fewest: every value of the smallest side is found in the others.
+            shared = sorted((distinct, place) for place, distinct in values.items() if inputs >> place & 1)
+            for distinct, place in shared[1:]:
+                divisors[place] = divisors.get(place, 1.0) * distinct
         size = 1.0
         for place, rows in enumerate(self._rows):
             if inputs >> place & 1:
-                size *= rows
-        for values in self._values:
-            # All but the fewest: every value of the smallest side is found in the others.
-            for distinct in sorted(values[place] for place in values if inputs >> place & 1)[1:]:
-                size /= distinct
+                # Columns of one input have no more combinations than it has rows.
+                size *= rows / min(rows, divisors.get(place, 1.0))
         for mask in self._conditions:
             if mask & inputs == mask:
                 size /= 3.0
         return max(size, 1.0)
 
 
-def _by_rows(graph: _Graph, every: Splits, sizes: _Sizes) -> Splits:
-    """The order with the fewest rows between joins."""
-    best: dict[int, tuple[float, tuple[int, int] | None]] = {1 << place: (0.0, None) for place in range(graph.size)}
+def _ranked(graph: _Graph, every: Splits, sizes: _Sizes) -> Splits:
+    """The splits of each sub-set, the one whose joins touch the fewest bytes first."""
+    least: dict[int, float] = {1 << place: 0.0 for place in range(graph.size)}
+    ranked: Splits = {}
     for inputs in sorted(every, key=lambda mask: (mask.bit_count(), mask)):
-        least = None
-        for one, other in every[inputs]:
-            cost = best[one][0] + best[other][0]
-            if least is None or cost < least[0]:
-                least = (cost, (one, other))
-        assert least is not None
-        best[inputs] = (least[0] + sizes.of(inputs), least[1])
-    return {inputs: [split] for inputs, (_, split) in best.items() if split is not None}
+        costs = [
+            (least[one] + least[other] + sizes.touched(one, other), place)
+            for place, (one, other) in enumerate(every[inputs])
+        ]
+        costs.sort()
+        least[inputs] = costs[0][0]
+        ranked[inputs] = [every[inputs][place] for _, place in costs]
+    return ranked
+
+
+def _reached(ranked: Splits, top: int, beam: int) -> int:
+    """How many splits are tried if each sub-set has so many."""
+    seen: set[int] = set()
+    waiting, count = [top], 0
+    while waiting:
+        inputs = waiting.pop()
+        if inputs in ranked and inputs not in seen:
+            seen.add(inputs)
+            for halves in ranked[inputs][:beam]:
+                count += 1
+                waiting.extend(halves)
+    return count
 
 
 def _greedily(graph: _Graph, sizes: _Sizes) -> Splits:
@@ -234,7 +270,7 @@ def _greedily(graph: _Graph, sizes: _Sizes) -> Splits:
 # --- halves
 
 
-def _half(plan: MultiJoin, graph: _Graph, side: int) -> Any:
+def _half(plan: MultiJoin, graph: _Graph, side: int, beam: int | None = None) -> Any:
     """The join of some of the inputs: what it is about, and the columns that go on from it."""
     places = [place for place in range(graph.size) if side >> place & 1]
     if len(places) == 1:
@@ -243,7 +279,7 @@ def _half(plan: MultiJoin, graph: _Graph, side: int) -> Any:
     inside = tuple(each for each, mask in zip(plan.conditions, graph.conditions, strict=True) if mask & side == mask)
     have = frozenset(column for each in inputs for column in each.columns)
     classes = tuple(kept for each in plan.classes if len(kept := tuple(c for c in each if c in have)) > 1)
-    return MultiJoin(inputs, classes, inside, _needed(plan, have, inside))
+    return MultiJoin(inputs, classes, inside, _needed(plan, have, inside), beam)
 
 
 def _tree(plan: MultiJoin, graph: _Graph, splits: Splits, inputs: int) -> Any:
@@ -253,7 +289,7 @@ def _tree(plan: MultiJoin, graph: _Graph, splits: Splits, inputs: int) -> Any:
         return half
     one, other = splits[inputs][0]
     left, right = (_tree(plan, graph, splits, side) for side in (one, other))
-    columns = plan.columns if inputs == (1 << graph.size) - 1 else half.columns
+    columns = plan.columns if inputs == graph.everything else half.columns
     return Join(JoinKind.INNER, left, right, _condition(plan, graph, one, other, left, right), columns)
 
 
