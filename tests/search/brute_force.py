@@ -12,8 +12,9 @@ after its inputs', a table is made of *all* layouts that any plan of the group d
     sorted     again
 
 A number of partitions is a matter of policy: an exchange makes as many as are ideal for what it moves, or the multiple
-nearest to that of a number that is stored below (SIGMOD 2012, section 3.3.1). Another number it makes only to lie beside an
-input that has that number for its own sake, so such an input must follow (`WANTED`).
+nearest to that of a number that is stored below, or twice such a number (SIGMOD 2012, section 3.3.1). Another number it
+makes only to lie beside an input that has that number for its own sake, or whose inputs would, so such an input must follow
+(`WANTED`). With `chosen`, a plan of the search, the numbers that it makes are allowed to the exchanges of the same rowsets.
 
 What an operator above can do, and at what cost, depends on a plan only through what it delivers. So one plan a delivery is
 enough, and the cheapest plan of the root is the cheapest there is.
@@ -41,7 +42,7 @@ from typing import Any
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.expressions import Call, Ref
 from unshuffle.algebra.logical import Filter, Join, Project, SetOperation
-from unshuffle.algebra.physical import Amount
+from unshuffle.algebra.physical import Amount, Physical
 from unshuffle.algebra.predicates import conjuncts
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.cost.model import CostModel
@@ -49,6 +50,7 @@ from unshuffle.properties import (
     Clustered,
     ConcatMerge,
     Delivered,
+    Dependencies,
     EveryPartition,
     Exchange,
     ExchangeError,
@@ -58,8 +60,8 @@ from unshuffle.properties import (
     InitialPartitioning,
     Local,
     Partitioned,
-    Partitioning,
     PartitionFunction,
+    Partitioning,
     Proof,
     RandomMerge,
     RangeOrdered,
@@ -77,8 +79,10 @@ from unshuffle.properties import (
     match_joint,
     match_local,
     match_partitioning,
+    partitions_of,
     ranged,
 )
+from unshuffle.properties.layouts import connections
 from unshuffle.properties.match_local import implied_local
 from unshuffle.properties.structure import columns_of
 from unshuffle.search.memo import Group
@@ -101,7 +105,9 @@ class Found:
 
     def show(self, depth: int = 0) -> str:
         what = self.operator.how if isinstance(self.operator, ops.Move) else getattr(self.operator, "keys", "")
-        line = f"{'  ' * depth}{type(self.operator).__name__} {self.alternative} {what} {self.delivered} {self.cost:.6f}"
+        line = (
+            f"{'  ' * depth}{type(self.operator).__name__} {self.alternative} {what} {self.delivered} {self.cost:.6f}"
+        )
         return "\n".join([line, *(each.show(depth + 1) for each in self.inputs)])
 
 
@@ -155,11 +161,11 @@ def cheapest(plans: Iterable[Found]) -> Found | None:
 class Enumeration:
     """All plans of the groups that a root reaches, up to a limit of cost."""
 
-    def __init__(self, root: Group, model: CostModel, limit: float = inf, moves: int = 1) -> None:
+    def __init__(self, root: Group, model: CostModel, limit: float = inf, chosen: Physical | None = None) -> None:
         self.root = root
+        self.chosen = chosen
         self.model = model
         self.limit = limit * (1 + SLACK)
-        self.moves = moves  # exchanges that may follow one another
         self.groups = list(_bottom_up(root))
         self.names = _Names(self.groups)
         self.tables: dict[int, Table] = {}
@@ -208,7 +214,7 @@ class Enumeration:
     def _counts(self) -> tuple[int, ...]:
         ideals = {self.ideal(group) for group in self.groups}
         stored = {layout.function.partitions for layout in self._stored_layouts()}
-        multiples = {count * max(1, round(ideal / count)) for count in stored for ideal in ideals}
+        multiples = {n for c in stored for ideal in ideals for n in (c * max(1, round(ideal / c)), c * 2)}
         return tuple(sorted(ideals | stored | multiples))
 
     def _own_counts(self) -> dict[int, frozenset[int]]:
@@ -219,8 +225,11 @@ class Enumeration:
             below = [stored[child.number] for each in group.implementations for child in each.inputs]
             stored[group.number] = frozenset[int]().union(*below, _stored_counts(group))
             ideal = self.ideal(group)
-            multiples = {count * max(1, round(ideal / count)) for count in stored[group.number]}
+            multiples = {n for count in stored[group.number] for n in (count * max(1, round(ideal / count)), count * 2)}
             found[group.number] = frozenset((ideal, *multiples))
+        for node in self.chosen.walk() if self.chosen is not None else ():
+            if isinstance(node.operator, ops.Move) and node.amount.partitions > 1:
+                found[node.group] |= {node.amount.partitions}
         return found
 
     def _stored_layouts(self) -> Iterator[Partitioned]:
@@ -377,10 +386,8 @@ class Enumeration:
     def _table(self, group: Group) -> Table:
         table = self._in_place(group, self.limit - self._rest(group))
         self._sort(table)
-        for _ in range(self.moves):
-            still = table.copy()
-            self._move(still, table)
-            self._sort(table)
+        self._move(table.copy(), table)
+        self._sort(table)
         return table
 
     def _in_place(self, group: Group, limit: float) -> Table:
@@ -389,7 +396,7 @@ class Enumeration:
             for alternative in each.alternatives:
                 for inputs in self._inputs(each, alternative):
                     given = [p.delivered for p in inputs]
-                    if alternative.joint is not None and not all(map(_is_wanted, given)):
+                    if alternative.joint is not None and self._has_served(each, given):
                         given = [Delivered(_plain(each.partitioning), each.local) for each in given]
                     delivered = each.operator.deliver(given, [g.facts for g in each.inputs])
                     if any(map(_is_wanted, given)) and not _is_wanted(delivered):
@@ -398,6 +405,12 @@ class Enumeration:
                     if plan is not None:
                         table.add(plan)
         return table
+
+    def _has_served(self, each: Any, given: Sequence[Delivered]) -> bool:
+        """Does an input have its number of partitions for its own sake, or for that of what it is made of?"""
+        count = partitions_of(given[0].partitioning)
+        near = {group.number for child in each.inputs for group in (child, *_below(child))}
+        return not all(map(_is_wanted, given)) or any(count in self.own_counts[number] for number in near)
 
     def _inputs(self, each: Any, alternative: Any) -> Iterator[tuple[Found, ...]]:
         """Every combination of the inputs' plans that the operator can run over in this way."""
@@ -496,7 +509,8 @@ class Enumeration:
             delivered = exchange(how, given.delivered, table.group.facts)
         except ExchangeError:
             return
-        plan = self._build(table, ops.Move(how, table.group.columns), (given,), delivered)
+        readers = _readers(how, given.delivered, table.group.facts)
+        plan = self._build(table, ops.Move(how, table.group.columns, readers), (given,), delivered)
         if plan is not None:
             table.add(plan)
 
@@ -514,6 +528,11 @@ def _bottom_up(root: Group) -> Iterator[Group]:
         yield group
 
     return visit(root)
+
+
+def _below(group: Group) -> Iterator[Group]:
+    for each in group.implementations or ():
+        yield from each.inputs
 
 
 def _by_function(found: dict[Partitioning, list[Found]]) -> dict[Any, list[Partitioning]]:
@@ -547,6 +566,18 @@ def _plain(place: Partitioning) -> Partitioning:
     if isinstance(place, Partitioned) and isinstance(place.function, HashFunction) and place.function.family == WANTED:
         return Partitioned(replace(place.function, family="spark"), place.columns, place.nulls_apart)
     return place
+
+
+def _readers(how: Exchange, given: Delivered, facts: Dependencies) -> float | None:
+    """How many outputs read each input partition where it lies, if not all need to."""
+    old, new = given.partitioning, getattr(how, "scheme", None)
+    if isinstance(old, Partitioned) and isinstance(new, Partitioned) and not old.nulls_apart:
+        reads = connections(old.function, new.function)
+        alike = all(facts.equal(one, other) for one, other in zip(old.columns, new.columns, strict=False))
+        if reads is not None and alike:
+            average = sum(map(len, reads)) / old.function.partitions
+            return average if average < new.function.partitions else None
+    return None
 
 
 def _sorted_prefix(local: Local) -> tuple[Sorted, ...]:

@@ -236,7 +236,9 @@ class _Maker:
             source = self.random.choice(plan.columns)
             computed = self.numbers.like(source, f"f({source.name})")
             self.domains[computed] = self.domains[source]
-            outputs.append((computed, Call("upper" if source.type == pa.string() else "abs", (Ref(source),), source.type)))
+            outputs.append(
+                (computed, Call("upper" if source.type == pa.string() else "abs", (Ref(source),), source.type))
+            )
         return Project(plan, tuple(outputs))
 
     def group_by(self, plan: Plan) -> Plan:

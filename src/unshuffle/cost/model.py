@@ -55,6 +55,10 @@ class CostModel:
         even = _Even(self.machine)
         return _RULES[type(operator)](even, operator, [_anyhow(each) for each in inputs], _anyhow(output)).seconds
 
+    def is_even(self, amount: Amount) -> bool:
+        """Do all cores have as much to do, so that no other layout would make work on these rows faster?"""
+        return amount.partitions >= self.machine.cores and amount.largest * self.machine.cores <= 1.0
+
     def keep(self, amount: Amount) -> float:
         """Seconds to keep a rowset for those who read it later."""
         return self.elapsed(amount.bytes * self.machine.disk_byte + amount.rows * self.machine.send_row, amount)

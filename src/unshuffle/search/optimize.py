@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import inf
 from typing import Any, Protocol
 
@@ -50,6 +51,7 @@ from unshuffle.properties import (
     match_partitioning,
 )
 from unshuffle.properties.layouts import connections
+from unshuffle.properties.match_local import implied_local
 from unshuffle.search.alignment import alignments
 from unshuffle.search.enforcers import Enforcement, exchanges, partition_counts, sort_keys
 from unshuffle.search.interest import candidates, prepare
@@ -68,6 +70,8 @@ class CostModel(Protocol):
     def ideal_partitions(self, rows: float, bytes: float) -> int: ...
 
     def cost(self, operator: PhysicalOperator, inputs: Sequence[Amount], output: Amount) -> Cost: ...
+
+    def is_even(self, amount: Amount) -> bool: ...
 
     def least(self, operator: PhysicalOperator, inputs: Sequence[Amount], output: Amount) -> float: ...
 
@@ -352,24 +356,32 @@ class Search:
         return Required(place, local)
 
     def _kept_by(self, group: Group, each: Implementation, request: Required, required: Required) -> Iterator[Required]:
-        """What to ask of the carried input: what is required, or one very layout where the cheapest that meets the
-        requirement may not be the best to have.
+        """What to ask of the carried input: what is required, and something more definite where the cheapest plan that
+        meets the requirement may not be the best to have.
 
-        Rows that are unique lie together however they lie, but a join repeats them: then a layout must be made that says
-        where. And a stored layout costs nothing but may have too few partitions to work on at once."""
+        Rows that are unique lie together and are grouped however they lie, but a join repeats them: then a layout must be
+        made that says where, and an order. And a layout that costs nothing, stored or left by an operator below, may have
+        too few partitions to work on at once, or too many rows in one of them."""
         yield request
         child, place = each.inputs[each.operator.carried or 0], request.partitioning
-        if not isinstance(place, Clustered):
-            return
-        counts: list[int] = []
-        if child.stored:
-            counts = list(partition_counts(child, self.ideal(child)))
-        elif each.facts is not None and isinstance(required.partitioning, Clustered):
-            unique_no_more = not group.facts.unique(required.partitioning.maximum)
-            counts = [self.ideal(child)] if unique_no_more and child.facts.unique(place.maximum) else []
-        for columns in candidates(child, place.maximum) if counts else ():
-            for count in counts:
-                yield Required(Exactly(hashed(sorted(columns, key=lambda c: c.id), count)), request.local)
+        found = child.goals.get(request)
+        best = found.best if found is not None else None
+        if best is None:
+            return  # what is more definite costs no less
+        joins = each.facts is not None
+        places, locals_ = [place], [request.local]
+        if isinstance(place, Clustered):
+            meets = required.partitioning
+            repeated = joins and isinstance(meets, Clustered) and not group.facts.unique(meets.maximum)
+            if not self.model.is_even(best.amount) or (repeated and child.facts.unique(place.maximum)):
+                for columns in candidates(child, place.maximum):
+                    on = sorted(columns, key=lambda c: c.id)
+                    places += [Exactly(hashed(on, count)) for count in partition_counts(child, self.ideal(child))]
+        grouped = joins and request.local and implied_local((), request.local, child.facts)
+        if grouped and not implied_local((), required.local, group.facts):
+            locals_.append(sort_keys(request.local, child.facts))
+        for one, local in list(product(places, locals_))[1:]:
+            yield Required(one, local)
 
     def _brought(self, each: Implementation, own: Required, required: Required) -> Required | None:
         """An order that the operator makes itself (a heap of first rows): asked of nobody."""

@@ -86,7 +86,9 @@ def _simple_local(local: Local, facts: Dependencies) -> Local:
             break
         if facts.determines(before, columns_of((action,))):
             continue
-        if isinstance(action, Grouped) and len(action.columns) > 1:
+        if isinstance(action, Grouped):
+            if facts.unique(before | action.columns):
+                break
             kept = action.columns
             for column in sorted(kept, key=lambda c: -c.id):
                 if facts.determines(before | (kept - {column}), (column,)):
@@ -117,7 +119,11 @@ def restated(
             return Clustered(reach, frozenset(), wish.parallel, wish.nulls_meet) if reach else None
         case RangeOrdered():
             keys = _named_keys(wish.keys, columns, name, facts)
-            return RangeOrdered(keys, wish.parallel) if keys else None
+            if keys:
+                return RangeOrdered(keys, wish.parallel)
+            # What is all in one place is in order. Rows that agree on a constant may be.
+            constant = facts.closure((), columns) & columns
+            return Clustered(constant, frozenset(), wish.parallel) if constant else None
         case Exactly():
             on = [_input_column(column, columns, name, facts) for column in wish.layout.columns]
             if any(column is None for column in on):
