@@ -45,11 +45,17 @@ class Partitioned:
     nulls_apart: bool = False
     # What follows from the two alone, kept because every match asks for it.
     claim: Serial | Grouped | Ordered = field(init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.columns) != self.function.arity:
             raise ValueError(f"{self.function} takes {self.function.arity} columns, not {len(self.columns)}")
         object.__setattr__(self, "claim", _claim(self.function, self.columns))
+        # Types are Arrow's, whose hash is that of their text: columns and the number of partitions tell layouts apart.
+        object.__setattr__(self, "_hash", hash((self.columns, self.function.partitions, self.nulls_apart)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         apart = ", NULL keys anywhere" if self.nulls_apart else ""

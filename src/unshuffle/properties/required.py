@@ -97,6 +97,14 @@ RequiredPartitioning = Anyhow | OnePartition | EveryPartition | Clustered | Rang
 class Required:
     partitioning: RequiredPartitioning = field(default_factory=Anyhow)
     local: Local = ()
+    # Goals are looked up by their requirement by the thousand.
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.partitioning, self.local)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         return f"{{{self.partitioning}; {show((*self.local,))}, *}}"
