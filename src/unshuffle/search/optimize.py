@@ -211,6 +211,8 @@ class Search:
 
     def solve(self, group: Group, required: Required = ANYTHING, limit: float = inf) -> Physical | None:
         """The cheapest plan under the limit that delivers what is required, or None."""
+        if limit <= group.floor:
+            return None
         goal = self._goal(group.goals, group, required)
         if goal.best is not None:
             return goal.best if goal.best.cost < limit else None
@@ -248,6 +250,8 @@ class Search:
 
     def natural(self, group: Group, required: Required, limit: float = inf) -> Physical | None:
         """The cheapest plan with an operator at its top that delivers what is required by itself."""
+        if limit <= group.floor:
+            return None
         goal = self._goal(group.natural, group, required)
         if goal.best is not None:
             return goal.best if goal.best.cost < limit else None

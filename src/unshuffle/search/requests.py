@@ -245,12 +245,12 @@ def pushed(
     operator: PhysicalOperator, required: Required, columns: frozenset[Column], facts: Dependencies
 ) -> Required | None:
     """The requirement on an operator's output, as one on the input that it carries."""
+    if required.local and not operator.keeps_order:
+        return None
     place = restated(required.partitioning, columns, operator.source, facts)
     if place is None:
         return None
     if not required.local:
         return Required(place)
-    if not operator.keeps_order:
-        return None
     local = restated_local(required.local, columns, operator.source, facts)
     return Required(place, local) if local is not None else None
