@@ -94,14 +94,14 @@ def explain(
     format: Annotated[
         Literal["text", "json", "dot", "html"], typer.Option("--format", help="How to show the plan.")
     ] = "text",
-    why: Annotated[bool, typer.Option("--why", help="Also say why each exchange is there.")] = False,
+    why: Annotated[
+        bool, typer.Option("--why", help="Also say what forced each exchange and sort, and prove each one avoided.")
+    ] = False,
+    logical: Annotated[bool, typer.Option("--logical", help="Show the query as it was bound, not optimized.")] = False,
 ) -> None:
-    """Show the plan of a script or query without running it."""
+    """Show the optimized plan of a script or query without running it."""
     with Session(tables=tables or (), catalog=catalog) as session:
-        shown = session.explain(file, _params(param), format=format)
-    print(shown)
-    if why and format == "text":
-        print("\nThis is the bound logical plan: Spark places the exchanges itself.")
+        print(session.explain(file, _params(param), format=format, why=why, logical=logical))
 
 
 @app.command()

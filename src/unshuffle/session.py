@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,10 +22,7 @@ from unshuffle.language.parameters import Parameters
 from unshuffle.language.preprocess import read_source
 from unshuffle.loading import load
 from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer
-from unshuffle.render import json as render_json
-from unshuffle.render.dot import dot
 from unshuffle.render.html import page
-from unshuffle.render.text import text
 from unshuffle.render.tree import tree
 
 if TYPE_CHECKING:
@@ -198,20 +194,24 @@ class Session:
         params: Params | None = None,
         *,
         format: ExplainFormat = "text",
+        why: bool = False,
+        logical: bool = False,
     ) -> str:
-        """The plan of a script file, a .sql file or a query, for reading (text, html) or for programs (json, dot)."""
+        """The optimized plan of a script file, a .sql file or a query, for reading (text, html) or for programs (json, dot).
+
+        `why` adds what forced each exchange and sort, what would make it go, and the proof of each one avoided.
+        `logical` shows the query as it was bound instead, before any choice was made."""
+        from unshuffle.optimizer import optimize
+        from unshuffle.render import explain
+        from unshuffle.verify import derive
+        from unshuffle.why import reasons
+
         script = self._bind_what(what, params)
-        match format:
-            case "json":
-                return dumps(render_json.explanation(script, 0.0), indent=2, ensure_ascii=False)
-            case "dot":
-                return dot(tree(script))
-            case "html":
-                return page(str(what), tree(script))
-            case "text":
-                shown = text(tree(script))
-                notes = [f"Left to Spark as written: {node.reason}." for node in script.foreign]
-                return "\n".join([shown, "", *notes]) if notes else shown
+        if logical:
+            return explain.logical(str(what), script, format)
+        optimized = optimize(script)
+        verified = derive(optimized)
+        return explain.physical(str(what), optimized, reasons(optimized, verified), format, why)
 
     def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
         """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""

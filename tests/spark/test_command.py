@@ -111,7 +111,7 @@ def test_explain_needs_no_jvm(events: Path) -> None:
         [sys.executable, "-c", program, script, str(events)], capture_output=True, text=True, check=True, cwd=ROOT
     )
     explained = json.loads(result.stdout)
-    assert explained.keys() == {"plan", "cost", "optimize_ms", "exchanges", "avoided", "super_operators", "fallbacks"}
+    assert explained.keys() >= {"plan", "cost", "optimize_ms", "exchanges", "avoided", "super_operators", "fallbacks"}
     assert explained["plan"]["children"][0]["operator"] == "Output"
 
 

@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from unshuffle.render import numbers
 from unshuffle.render.node import Node
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #1b1f24; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; color: #1b1f24; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; } td, th { text-align: left; padding: .2rem 1rem .2rem 0; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
 ul.plan, ul.plan ul { list-style: none; margin: 0; padding-left: 1.4rem; border-left: 1px solid #c8ccd1; }
-ul.plan li { margin: .3rem 0; } .operator { font-weight: 600; color: #0b5cad; }
-.fact { color: #57606a; } .rows { color: #1a7f37; } code { font-size: .85em; overflow-wrap: anywhere; }
+ul.plan li { margin: .3rem 0; } .operator { font-weight: 600; color: #0b5cad; } .moves { color: #b35900; }
+.fact { color: #57606a; } .rows { color: #1a7f37; } .layout { color: #8250df; }
+code { font-size: .85em; overflow-wrap: anywhere; } pre { white-space: pre-wrap; font-size: .85em; }
 """
+_MOVES = ("Exchange", "Broadcast", "Sort")
 
 
-def page(title: str, nodes: Sequence[Node], measured: Mapping[str, object] | None = None) -> str:
+def page(
+    title: str,
+    nodes: Sequence[Node],
+    measured: Mapping[str, object] | None = None,
+    texts: Mapping[str, str] | None = None,
+) -> str:
+    """`texts` are further sections by their headings."""
     body = [f"<h1>{escape(title)}</h1>"]
     if measured:
         rows = "".join(
@@ -28,6 +37,7 @@ def page(title: str, nodes: Sequence[Node], measured: Mapping[str, object] | Non
         body.append(f"<h2>Run</h2><table>{rows}</table>")
     body.append("<h2>Plan</h2>")
     body += [f"<ul class=plan>{_item(node)}</ul>" for node in nodes]
+    body += [f"<h2>{escape(head)}</h2><pre>{escape(text)}</pre>" for head, text in (texts or {}).items()]
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
     return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>\n"
 
@@ -36,6 +46,16 @@ def _item(node: Node) -> str:
     facts = "".join(
         f" <span class=fact>{escape(name)}</span> <code>{escape(value)}</code>" for name, value in node.facts
     )
-    rows = "" if node.rows is None else f" <span class=rows>{node.rows:,} rows</span>"
     below = f"<ul>{''.join(_item(child) for child in node.children)}</ul>" if node.children else ""
-    return f"<li><span class=operator>{escape(node.operator)}</span>{facts}{rows}{below}</li>"
+    kind = "operator moves" if node.operator in _MOVES else "operator"
+    return f'<li><span class="{kind}">{escape(node.operator)}</span>{facts}{_numbers(node)}{below}</li>'
+
+
+def _numbers(node: Node) -> str:
+    if node.flow is None:
+        return "" if node.rows is None else f" <span class=rows>{node.rows:,} rows</span>"
+    flow = node.flow
+    layout = f" <span class=layout>→ {escape(flow.layout)}</span>" if flow.changes else ""
+    said = [numbers.rows(flow.rows), numbers.size(flow.bytes)]
+    said += [numbers.seconds(flow.seconds)] if flow.seconds > 0 else []
+    return f"{layout} <span class=rows>{', '.join(said)}</span>"

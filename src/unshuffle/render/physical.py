@@ -209,7 +209,7 @@ _ANYWHERE = (ops.Select, ops.Compute, ops.Rename, ops.Enlarge, ops.InOrder, ops.
 def _with_way(plan: Physical, facts: Facts) -> Facts:
     """What an operator computes, with the way it runs where there are several."""
     operator, way = plan.operator, plan.alternative
-    if not way or isinstance(operator, _ANYWHERE + (ops.AsWritten,)):
+    if not way or isinstance(operator, (*_ANYWHERE, ops.AsWritten)):
         return facts
     if isinstance(operator, ops.HashJoin) and not way.startswith("broadcast"):
         way += f", builds {('left', 'right')[operator.build]}"

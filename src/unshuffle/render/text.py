@@ -3,10 +3,10 @@
 A logical plan is its tree alone. A physical plan has its numbers in a margin to the left, where they can be compared, so that
 the tree stays a tree however long its lines are:
 
-           rows      size      time   plan
-             23     460 B             Output  to usage.csv
-             23     460 B             └─ OrderBy  user_group↑
-             23     460 B     26 µs      └─ Exchange  gather  ·  merging in order of user_group↑  →  one partition, sorted user_group↑
+          rows      size      time   plan
+                                     Output  to usage.csv
+            23     460 B             └─ OrderBy  user_group↑
+            23     460 B     13 ms      └─ Exchange  gather  ·  merging in order of user_group↑  → one partition
 
 After the arrow stands how the rows lie, where the operator has changed that.
 """
@@ -70,9 +70,15 @@ def line(node: Node, short: bool = False) -> str:
     if node.flow is None and node.refers_to:
         return f"Reference to {node.refers_to} (above)"
     what = "  ·  ".join(f"{name} {value}".strip() for name, value in node.facts)
-    if short and len(what) > WIDEST:
-        what = what[: WIDEST - 1] + "…"
+    if short:
+        what = shortened(what)
     if node.rows is not None:
         what += ("  ·  " if what else "") + f"{node.rows:,} rows"
-    layout = f"→ {node.flow.layout}" if node.flow is not None and node.flow.changes else ""
+    layout = ""
+    if node.flow is not None and node.flow.changes:
+        layout = f"→ {shortened(node.flow.layout) if short else node.flow.layout}"
     return "  ".join(filter(None, (node.operator, what, layout)))
+
+
+def shortened(text: str, most: int = WIDEST) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
