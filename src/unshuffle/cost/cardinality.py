@@ -24,7 +24,7 @@ from unshuffle.catalog.statistics import (
 from unshuffle.cost import defaults
 from unshuffle.cost.derived import derived
 from unshuffle.cost.estimates import Estimate, Origin, Relation, distinct_after, thinned
-from unshuffle.cost.joins import join, restricted
+from unshuffle.cost.joins import join
 from unshuffle.cost.selectivity import restriction
 from unshuffle.properties.dependencies import Dependencies
 
@@ -131,7 +131,7 @@ def _same(node: Any, inputs: Sequence[Estimate], facts: Dependencies) -> Estimat
 
 
 def _filter(node: logical.Filter, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    return restricted(inputs[0], restriction(conjuncts(node.predicate), inputs[0]), facts)
+    return restriction(conjuncts(node.predicate), inputs[0]).of(inputs[0], facts)
 
 
 def _project(node: logical.Project, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:

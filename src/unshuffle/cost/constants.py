@@ -24,6 +24,8 @@ class Unknown:
 
 
 UNKNOWN = Unknown()
+# What comparing values of two kinds may raise: a string with a number, a Decimal with NaN, a number beyond all floats.
+INCOMPARABLE = (TypeError, ArithmeticError)
 _INTERVAL = re.compile(r"^INTERVAL\s*'?\s*(-?\d+)\s*'?\s*(DAY|WEEK|MONTH|QUARTER|YEAR)S?$", re.IGNORECASE)
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _NUMBERS = (int, float, Decimal)
@@ -115,6 +117,10 @@ def _moved(day: datetime.date, interval: Template, sign: int) -> Any:
         return day.replace(year=day.year + month // 12, month=month % 12 + 1, day=min(day.day, 28))
     except (OverflowError, ValueError):
         return UNKNOWN
+
+
+def is_constant(expression: Expression) -> bool:
+    return value_of(expression) is not UNKNOWN
 
 
 # --- one kind of value beside another

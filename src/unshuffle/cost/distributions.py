@@ -1,5 +1,5 @@
-"""Questions about one column's values: which fraction of the rows equals a value, lies in a range, matches a pattern; and
-what the statistics are of the rows that do.
+"""Questions about one column's values: which fraction of the rows equals a value or lies in a range, and what the statistics
+are of the rows that do.
 
 Three sources answer, the best one first: the list of all values, where they are few; the common values and the histogram;
 the lowest and the highest value with everything spread evenly between. Without any, None: the caller has a default.
@@ -7,11 +7,9 @@ the lowest and the highest value with everything spread evenly between. Without 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from unshuffle.catalog.statistics import ColumnStatistics, Histogram
@@ -175,7 +173,7 @@ def _within(histogram: Histogram, place: int, value: Any, closed: bool) -> float
 # --- the statistics of what is left
 
 
-def only_values(known: ColumnStatistics, values: Iterable[Any], fraction: float) -> ColumnStatistics:
+def only_values(known: ColumnStatistics, values: Iterable[Any]) -> ColumnStatistics:
     """Of the rows that hold one of some values."""
     shares = [(value, equal_fraction(known, value) or 0.0) for value in values]
     total = sum(share for _, share in shares)
@@ -251,41 +249,3 @@ def fewer_values(known: ColumnStatistics, fraction: float) -> ColumnStatistics:
     """Of the rows that a condition on the column leaves, which values they have being unknown."""
     distinct = None if known.distinct is None else max(1.0, known.distinct * fraction)
     return ColumnStatistics(distinct, 0.0, known.low, known.high, known.width)
-
-
-# --- patterns
-
-
-@lru_cache(maxsize=512)
-def pattern_test(pattern: str, escape: str, ignore_case: bool) -> Callable[[str], object]:
-    """Whether a text matches a LIKE pattern."""
-    pieces: list[str] = []
-    place = 0
-    while place < len(pattern):
-        character = pattern[place]
-        if character == escape and place + 1 < len(pattern):
-            place += 1
-            pieces.append(re.escape(pattern[place]))
-        else:
-            pieces.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
-        place += 1
-    return re.compile("".join(pieces), re.DOTALL | (re.IGNORECASE if ignore_case else 0)).fullmatch
-
-
-def pattern_fraction(known: ColumnStatistics, test: Callable[[str], object]) -> float | None:
-    """The fraction of all rows that pass a test, tried on the common values and on the bounds of the histogram, which
-    are a sample of the values."""
-    matched = sum(fraction for value, fraction in known.common if isinstance(value, str) and test(value))
-    if known.all_values_known:
-        return matched
-    listed = sum(fraction for _, fraction in known.common)
-    rest = max(0.0, 1.0 - known.null_fraction - listed)
-    if known.histogram is not None:
-        values = [value for value in known.histogram.bounds if isinstance(value, str)]
-    else:
-        values = [value for value, _ in known.common if isinstance(value, str)]
-    if len(values) < 10:
-        return None
-    # Half a match where there is none: a sample of n cannot tell 0 from one in n.
-    hits = max(0.5, float(sum(1 for value in values if test(value))))
-    return matched + rest * hits / len(values)

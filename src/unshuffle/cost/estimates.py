@@ -40,7 +40,7 @@ class Relation:
 Origin = tuple[Relation, Column]  # a relation, and what a column is called in it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
     """`columns` holds what was counted where each column was made; `distinct` says what is left of it here."""
 

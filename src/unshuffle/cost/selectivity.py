@@ -1,17 +1,15 @@
 """Which fraction of a relation's rows a condition leaves, and what it leaves of the columns' values.
 
-Conjuncts are read together. All that compare one subject (a column, or an expression over columns) with constants make
-one interval and one list of values: `x >= 1 and x < 9` is a single range, not two independent ones. What else is said of
-the same subject multiplies with exponential backoff (the second condition counts with its square root, the third with its
-fourth root), because conditions on one column say much the same. Different subjects are taken as independent.
+Conjuncts are read together. All that compare one subject (a column, or an expression over columns) with constants are one
+condition (`subjects`): `x >= 1 and x < 9` is a single range, not two independent ones. Different subjects are taken as
+independent.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 from unshuffle.algebra.expressions import (
     Call,
@@ -26,25 +24,15 @@ from unshuffle.algebra.expressions import (
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics import NOTHING_KNOWN_OF_COLUMN, ColumnStatistics
 from unshuffle.cost import defaults
-from unshuffle.cost.constants import UNKNOWN, like, value_of
+from unshuffle.cost.constants import INCOMPARABLE, UNKNOWN, is_constant, value_of
 from unshuffle.cost.derived import derived
-from unshuffle.cost.distributions import (
-    Interval,
-    any_fraction,
-    fewer_values,
-    less_fraction,
-    only_range,
-    only_values,
-    pattern_fraction,
-    pattern_test,
-    range_fraction,
-    sample,
-    without_null,
-)
-from unshuffle.cost.estimates import Estimate
+from unshuffle.cost.distributions import less_fraction, without_null
+from unshuffle.cost.estimates import Estimate, Relation, thinned
+from unshuffle.cost.patterns import denied_pattern, literal_runs, pattern_fraction
+from unshuffle.cost.subjects import Said, left_by, read_comparison
+from unshuffle.properties.dependencies import Dependencies
 
 _FALSE_FOR_NULL = frozenset(("like", "ilike", "rlike", "<>", "=", "<", "<=", ">", ">=", "in", "between"))
-_FLIPPED = {"=": "=", "<=>": "<=>", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(slots=True)
@@ -57,40 +45,53 @@ class Restriction:
     own: dict[Column, float] = field(default_factory=dict)
     guessed: bool = False
 
+    def of(self, relation: Estimate, facts: Dependencies) -> Estimate:
+        """What it leaves of a relation."""
+        own = relation.own
+        decided: dict[Relation, float] = {}
+        if self.own:
+            changed = dict(own)
+            for column, share in self.own.items():
+                for origin in relation.origins.get(column, ()):
+                    changed[origin] = changed.get(origin, 1.0) * share
+                    decided[origin[0]] = decided.get(origin[0], 1.0) * share
+            own = changed
+        return Estimate(
+            relation.rows * self.fraction,
+            {**relation.columns, **self.columns} if self.columns else relation.columns,
+            relation.guessed or self.guessed,
+            facts,
+            relation.origins,
+            thinned(relation.remaining, relation.rows, self.fraction, decided),
+            own,
+        )
+
 
 def restriction(conditions: Sequence[Expression], relation: Estimate) -> Restriction:
     """What several conditions that must all be true do to a relation."""
     reader = _Reader(relation)
     found = Restriction()
-    subjects: dict[Expression, _Said] = {}
+    subjects: dict[Expression, Said] = {}
+
+    def said_of(subject: Expression) -> Said:
+        said = subjects.get(subject)
+        if said is None:
+            said = subjects[subject] = Said(reader.known(subject))
+        return said
+
     for condition in conditions:
-        if not reader.read(condition, subjects):
+        if not reader.read(condition, said_of):
             found.fraction *= reader.fraction(condition)
             reader.equate(condition, found)
     for subject, said in subjects.items():
-        known = reader.known(subject)
-        fraction, left = reader.left(subject, known, said)
-        found.fraction *= fraction
-        if type(subject) is Ref and left is not known:
-            found.columns[subject.column] = left
-            found.own[subject.column] = fraction
-    found.guessed = reader.guessed
+        left = left_by(said, partial(reader.values, subject, said.known), reader.least)
+        found.fraction *= left.fraction
+        found.guessed |= left.guessed
+        if type(subject) is Ref and left.statistics is not said.known:
+            found.columns[subject.column] = left.statistics
+            found.own[subject.column] = left.fraction
+    found.guessed |= reader.guessed
     return found
-
-
-@dataclass(slots=True)
-class _Said:
-    """All that conditions say of one subject by comparing it with constants."""
-
-    interval: Interval | None = None
-    values: list[Any] | None = None
-    solid: bool = False  # it must not be NULL
-    null: float | None = None  # it must be NULL, as this fraction of the rows is
-    unknown_ends: int = 0  # comparisons with what only running can tell
-    fractions: list[float] = field(default_factory=list)
-
-    def one_of(self, values: list[Any]) -> None:
-        self.values = values if self.values is None else [value for value in values if value in self.values]
 
 
 class _Reader:
@@ -117,157 +118,30 @@ class _Reader:
 
     # --- conditions on one subject
 
-    def read(self, condition: Expression, subjects: dict[Expression, _Said]) -> bool:
-        """Adds a condition to what is said of its subject, if it compares one with constants."""
+    def read(self, condition: Expression, subjects: Callable[[Expression], Said]) -> bool:
+        """Adds a condition to what is said of its subject, if it speaks of only one."""
         if type(condition) is not Call:
             return False
-        name, arguments = condition.function, condition.arguments
-        if name in _FLIPPED and len(arguments) == 2:
-            return self._comparison(name, arguments[0], arguments[1], subjects) or self._about_one_column(
-                condition, subjects
-            )
-        if name == "between" and len(arguments) == 3:
-            low, high = value_of(arguments[1]), value_of(arguments[2])
-            if is_constant(arguments[0]):
-                return False
-            said = _of(arguments[0], subjects)
-            self._end(said, arguments[0], ">=", low)
-            self._end(said, arguments[0], "<=", high)
+        if read_comparison(condition, subjects):
             return True
-        if name == "in" and not is_constant(arguments[0]):
-            values = [value_of(argument) for argument in arguments[1:]]
-            if any(value is UNKNOWN for value in values):
-                return False
-            self._listed(arguments[0], values, subjects)
+        if condition.function in ("isnotnull", "isnull") and type(condition.arguments[0]) is Ref:
+            said = subjects(condition.arguments[0])
+            if condition.function == "isnull":
+                said.null = self._is_null(condition.arguments)
+            else:
+                said.solid = True
             return True
-        if name == "or":
-            return self._alternatives(arguments, subjects)
-        if name in ("isnotnull", "isnull") and type(arguments[0]) is Ref:
-            said = _of(arguments[0], subjects)
-            said.solid |= name == "isnotnull"
-            if name == "isnull":
-                said.null = self._is_null(arguments)
-            return True
-        return self._about_one_column(condition, subjects)
-
-    def _alternatives(self, parts: Sequence[Expression], subjects: dict[Expression, _Said]) -> bool:
-        """`a = 1 or a = 2` is a list of values."""
-        subject: Expression | None = None
-        values: list[Any] = []
-        for part in parts:
-            if type(part) is not Call or part.function not in ("=", "in"):
-                return False
-            one, *others = part.arguments
-            if part.function == "=" and is_constant(one):
-                one, others = others[0], [one]
-            found = [value_of(other) for other in others]
-            if is_constant(one) or (subject is not None and one != subject) or UNKNOWN in found:
-                return False
-            subject = one
-            values += found
-        assert subject is not None
-        self._listed(subject, values, subjects)
-        return True
-
-    def _about_one_column(self, condition: Call, subjects: dict[Expression, _Said]) -> bool:
-        """A condition that is false for NULL, and of which only the fraction can be told."""
-        inner: Expression = condition
-        if condition.function == "not":
-            inner = condition.arguments[0]
-        if type(inner) is not Call or inner.function not in _FALSE_FOR_NULL:
-            return False
-        column = _only_column(inner)
+        inner: Expression = condition.arguments[0] if condition.function == "not" else condition
+        column = _only_column(inner) if type(inner) is Call and inner.function in _FALSE_FOR_NULL else None
         if column is None:
             return False
-        _of(Ref(column), subjects).fractions.append(self._at_least(self.fraction(condition), True))
+        subjects(Ref(column)).fractions.append(max(self.fraction(condition), self.least))
         return True
 
-    def _comparison(self, name: str, left: Expression, right: Expression, subjects: dict[Expression, _Said]) -> bool:
-        subject, value = left, value_of(right)
-        if value is UNKNOWN:
-            value = value_of(left)
-            if value is UNKNOWN:
-                return False
-            subject, name = right, _FLIPPED[name]
-        elif is_constant(left):
-            return False
-        if name in ("=", "<=>"):
-            if value is None and name == "<=>":
-                return False
-            self._listed(subject, [value], subjects)
-        elif name == "<>":
-            return False
-        else:
-            self._end(_of(subject, subjects), subject, name, value)
-        return True
-
-    def _listed(self, subject: Expression, values: list[Any], subjects: dict[Expression, _Said]) -> None:
-        kind = sample(self.known(subject))
-        comparable = (like(value, kind) if kind is not None else value for value in values if value is not None)
-        _of(subject, subjects).one_of(list(dict.fromkeys(value for value in comparable if value is not UNKNOWN)))
-
-    def _end(self, said: _Said, subject: Expression, name: str, value: Any) -> None:
-        if value is None:
-            said.values = []  # a comparison with NULL is never true
-            return
-        kind = sample(self.known(subject))
-        value = like(value, kind) if kind is not None and value is not UNKNOWN else value
-        if value is UNKNOWN:
-            said.unknown_ends += 1
-            return
-        said.interval = said.interval or Interval()
-        try:
-            if name in (">", ">="):
-                said.interval.above(value, name == ">=")
-            else:
-                said.interval.below(value, name == "<=")
-        except TypeError:
-            said.unknown_ends += 1
-
-    def left(self, subject: Expression, known: ColumnStatistics, said: _Said) -> tuple[float, ColumnStatistics]:
-        """The fraction of rows that what is said of a subject leaves, and the statistics of these."""
-        try:
-            fraction, left = self._left(subject, known, said)
-        except TypeError:  # values of kinds that do not compare
-            self.guessed = True
-            return defaults.UNKNOWN_CONDITION, known
-        return min(1.0, max(0.0, fraction)), left
-
-    def _left(self, subject: Expression, known: ColumnStatistics, said: _Said) -> tuple[float, ColumnStatistics]:
-        solid = 1.0 - known.null_fraction
-        fractions = list(said.fractions)
-        left = known
-        if said.null is not None:
-            contradicted = said.solid or said.values is not None or said.interval is not None
-            return 0.0 if contradicted else said.null, ColumnStatistics(0.0, 1.0, width=known.width)
-        if said.values is not None:
-            values = [v for v in said.values if said.interval is None or said.interval.holds(v)]
-            found = any_fraction(known, values)
-            if found is None:
-                found = min(1.0, len(values) / self.values(subject, known)) * solid
-            found = self._at_least(found, bool(values))
-            left = only_values(known, values, found)
-            fractions.append(found)
-        elif said.interval is not None:
-            found = range_fraction(known, said.interval)
-            if found is None:
-                self.guessed = True
-                both = said.interval.low is not None and said.interval.high is not None
-                found = (defaults.INTERVAL if both else defaults.RANGE) * solid
-            found = self._at_least(found, not said.interval.empty)
-            left = only_range(known, said.interval, found)
-            fractions.append(found)
-        elif said.solid and not fractions and not said.unknown_ends:
-            return solid, without_null(known)
-        if said.unknown_ends:
-            self.guessed = True
-            fractions.append((defaults.INTERVAL if said.unknown_ends > 1 else defaults.RANGE) * solid)
-        fraction = backed_off(fractions)
-        return fraction, left if left is not known else fewer_values(known, fraction)
-
-    def _at_least(self, fraction: float, possible: bool) -> float:
-        """Half a row, where statistics say there is none: they may be old, and nothing above can be worse off."""
-        return max(fraction, 0.5 / max(1.0, self.relation.rows)) if possible else 0.0
+    @property
+    def least(self) -> float:
+        """Half a row."""
+        return 0.5 / max(1.0, self.relation.rows)
 
     # --- conditions of any form
 
@@ -287,7 +161,7 @@ class _Reader:
                 return defaults.SUBQUERY
             case Cast(operand=operand):
                 return self.fraction(operand)
-            case Template() if (unlike := _not_like(condition)) is not None:
+            case Template() if (unlike := denied_pattern(condition)) is not None:
                 return self._not((unlike,))
             case _:
                 pass
@@ -325,7 +199,10 @@ class _Reader:
     def _less(self, parts: Sequence[Expression]) -> float:
         """`<` and `<=` between two expressions over columns, taken as independent."""
         one, other = (self.known(part) for part in parts)
-        found = less_fraction(one, other)
+        try:
+            found = less_fraction(one, other)
+        except INCOMPARABLE:
+            found = None
         if found is not None:
             return found
         self.guessed = True
@@ -405,23 +282,14 @@ class _Reader:
     def _matches(self, parts: Sequence[Expression], ignore_case: bool) -> float:
         pattern = value_of(parts[1])
         escape = value_of(parts[2]) if len(parts) > 2 else "\\"
-        known = self.known(parts[0])
         if not isinstance(pattern, str) or not isinstance(escape, str):
             self.guessed = True
             return defaults.LIKE_RUN
-        prefix, runs = _literal_runs(pattern, escape)
-        if not ignore_case and runs == 0 and "_" not in pattern and "%" not in pattern:
-            return self.together((Call("=", (parts[0], Literal(prefix, None)), None),))
-        begins = None
-        if prefix and not ignore_case and isinstance(known.low, str):
-            begins = range_fraction(known, Interval(prefix, True, prefix + "\U0010ffff", True))
-        tried = pattern_fraction(known, pattern_test(pattern, escape, ignore_case))
-        if tried is not None:
-            # Between two bounds of a histogram a beginning is lost; that it has no bound says it is rarer than a bucket.
-            return tried if begins is None or runs else max(begins, tried)
-        self.guessed |= begins is None or runs > 0
-        rest: float = defaults.LIKE_RUN * defaults.INTERVAL ** (runs - 1) if runs else 1.0
-        return (begins if begins is not None else defaults.LIKE_RUN if prefix else 1.0) * rest
+        if not ignore_case and "_" not in pattern and "%" not in pattern:
+            return self.together((Call("=", (parts[0], Literal(literal_runs(pattern, escape)[0], None)), None),))
+        found, guessed = pattern_fraction(self.known(parts[0]), pattern, escape, ignore_case)
+        self.guessed |= guessed
+        return found
 
     # --- equal columns
 
@@ -461,28 +329,6 @@ _RULES: dict[str, Callable[[_Reader, Sequence[Expression]], float]] = {
 }
 
 
-def backed_off(fractions: Iterable[float]) -> float:
-    """The product of fractions that are not independent: the smallest counts in full, each next with half the exponent."""
-    found, exponent = 1.0, 1.0
-    for fraction in sorted(fractions):
-        found *= fraction**exponent
-        exponent /= 2
-    return found
-
-
-def is_constant(expression: Expression) -> bool:
-    return value_of(expression) is not UNKNOWN
-
-
-def _of(subject: Expression, subjects: dict[Expression, _Said]) -> _Said:
-    while type(subject) is Cast and type(subject.operand) in (Ref, Cast):
-        subject = subject.operand
-    found = subjects.get(subject)
-    if found is None:
-        found = subjects[subject] = _Said()
-    return found
-
-
 def _only_column(expression: Expression) -> Column | None:
     """The one column that an expression compares with constants."""
     if type(expression) is not Call or not expression.arguments:
@@ -491,39 +337,5 @@ def _only_column(expression: Expression) -> Column | None:
     return columns.pop() if len(columns) == 1 else None
 
 
-_NOT_LIKE = re.compile(r"^ NOT (I?LIKE) '((?:[^'\\\\]|\\\\.)*)'$")
-
-
-def _not_like(condition: Template) -> Call | None:
-    """The pattern that `x NOT LIKE 'pattern'`, which is kept as text, denies."""
-    if len(condition.pieces) != 2 or condition.pieces[0]:
-        return None
-    found = _NOT_LIKE.match(condition.pieces[1])
-    if found is None:
-        return None
-    return Call(found[1].lower(), (condition.operands[0], Literal(found[2], None)), None)
-
-
 def _sees_null(condition: Expression) -> bool:
     return type(condition) is Call and condition.function in ("isnull", "isnotnull", "<=>", "is true", "is false")
-
-
-def _literal_runs(pattern: str, escape: str) -> tuple[str, int]:
-    """The literal text a pattern begins with, and how many runs of literal text follow a wildcard."""
-    prefix: list[str] = []
-    runs, place, wild, fresh = 0, 0, False, False
-    while place < len(pattern):
-        character = pattern[place]
-        if character == escape and place + 1 < len(pattern):
-            place += 1
-            character = pattern[place]
-        elif character in "%_":
-            wild = fresh = True
-            place += 1
-            continue
-        if not wild:
-            prefix.append(character)
-        elif fresh:
-            runs, fresh = runs + 1, False
-        place += 1
-    return "".join(prefix), runs
