@@ -226,6 +226,21 @@ def test_small_inputs_are_planned_serially(plan: Plan) -> None:
     assert all(isinstance(node.delivered.partitioning, Serial) for node in chosen.walk())
 
 
+def test_two_columns_of_an_input_in_one_class_must_agree(plan: Plan) -> None:
+    """x.a = y.c and x.b = y.c: joining on one of the two and dropping the other would let rows with a <> b through."""
+    three = "\n".join(
+        f"{name}  rows=1000\n    a bigint distinct=10\n    b bigint distinct=10\n    c bigint distinct=10"
+        for name in "xyz"
+    )
+    chosen = plan(three, "select x.a from x, y, z where x.a = y.c and x.b = y.c and y.a = z.a", cores=8)
+    filters = [str(node.operator.predicate) for node in nodes(chosen, ops.Select)]
+    conditions = [
+        key for node in chosen.walk() for key in getattr(node.operator, "keys", ()) if hasattr(key, "columns")
+    ]
+    names = [{column.name for column in key.columns} for key in conditions]
+    assert len(filters) == 1 or sum(pair in ({"a", "c"}, {"b", "c"}) for pair in names) == 2
+
+
 def test_one_rowset_for_two_uses_is_computed_once_where_that_is_cheaper(tmp_path: Path) -> None:
     script = """
     base = SELECT a, b, SUM(v) AS s FROM t GROUP BY a, b;

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from unshuffle.algebra.expressions import Call, Expression, Ref, columns_of
 from unshuffle.algebra.logical import Filter, Join, Plan
 from unshuffle.algebra.predicates import conjuncts
@@ -52,7 +54,20 @@ def gathered(plan: Join) -> MultiJoin | None:
             # It looks at one input, or at none: it is a filter.
             place = places[0] if places else 0
             inputs[place] = Filter(inputs[place], each)
-    return MultiJoin(tuple(inputs), _classes(equalities), tuple(rest), plan.columns)
+    classes = _classes(equalities)
+    for place, one in enumerate(inputs):
+        inputs[place] = _agreeing(one, classes)
+    return MultiJoin(tuple(inputs), classes, tuple(rest), plan.columns)
+
+
+def _agreeing(plan: Plan, classes: Sequence[Sequence[Column]]) -> Plan:
+    """An input with two columns in one class must agree on them before it is joined: a = x and b = x is a = b, and the
+    join will look at one of the two only."""
+    for members in classes:
+        mine = [column for column in members if column in plan.columns]
+        for other in mine[1:]:
+            plan = Filter(plan, Call("=", (Ref(mine[0]), Ref(other)), pa.bool_()))
+    return plan
 
 
 def _collect(plan: Plan, inputs: list[Plan], conditions: list[Expression]) -> None:
