@@ -13,15 +13,21 @@ import pyarrow as pa
 
 from unshuffle.algebra.expressions import AggregateCall, Call, Case, Cast, Expression, Literal, Ref, connect
 from unshuffle.algebra.logical import Distinct, Filter, GroupBy, Limit, Plan, Project, Sort
-from unshuffle.algebra.predicates import conjunction, conjuncts, constant_of
+from unshuffle.algebra.predicates import conjunction, conjuncts, is_deterministic
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.types import BIGINT, BOOLEAN, DOUBLE
-from unshuffle.properties import Dependencies, interchangeable
 from unshuffle.properties.equality import Constant
 from unshuffle.rules.empty import empty
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import on
-from unshuffle.rules.truth import is_always_true, is_never_true
+from unshuffle.rules.truth import (
+    asks_for_facts,
+    constant_value,
+    is_always_true,
+    is_false_by,
+    is_never_true,
+    is_true_by,
+)
 
 # --- groups of one row
 
@@ -158,6 +164,33 @@ def drop_limit(plan: Plan, context: Rewriting) -> Plan | None:
 
 
 @on(Filter)
+def simplify_reflexive(plan: Plan, context: Rewriting) -> Plan | None:
+    """What is compared with itself is equal, unless it is NULL: a = a says that a is not NULL. NaN equals itself in Spark.
+
+    Not if it is not deterministic: rand() = rand() compares two numbers.
+    """
+    match plan:
+        case Filter(child, predicate):
+            parts = conjuncts(predicate)
+            simpler = [_not_reflexive(each) for each in parts]
+            if any(new is not old for new, old in zip(simpler, parts, strict=True)):
+                return Filter(child, connect("and", simpler))
+    return None
+
+
+def _not_reflexive(condition: Expression) -> Expression:
+    match condition:
+        case Call("=" | "<=" | ">=" | "<=>" | "<>" | "<" | ">" as name, (left, right)) if left == right:
+            if not is_deterministic(left):
+                return condition
+            if name in ("=", "<=", ">="):
+                return Call("isnotnull", (left,), BOOLEAN)
+            return Literal(name == "<=>", BOOLEAN)
+        case _:
+            return condition
+
+
+@on(Filter)
 def decide_filter(plan: Plan, context: Rewriting) -> Plan | None:
     """A conjunct that is true of every row goes; one that is never true leaves no row.
 
@@ -169,12 +202,12 @@ def decide_filter(plan: Plan, context: Rewriting) -> Plan | None:
     undecided = [each for each in parts if not is_always_true(each)]
     if any(map(is_never_true, undecided)) or _contradict(undecided):
         return empty(plan.columns)
-    facts_matter = [each for each in undecided if _asks_for_facts(each)]
+    facts_matter = [each for each in undecided if asks_for_facts(each)]
     if facts_matter:
         facts = context.facts(plan.child)
-        if any(_is_false(each, facts) for each in facts_matter):
+        if any(is_false_by(each, facts) for each in facts_matter):
             return empty(plan.columns)
-        undecided = [each for each in undecided if each not in facts_matter or not _is_true(each, facts)]
+        undecided = [each for each in undecided if each not in facts_matter or not is_true_by(each, facts)]
     if len(undecided) == len(parts):
         return None
     condition = conjunction(undecided)
@@ -185,55 +218,10 @@ def _contradict(conditions: Sequence[Expression]) -> bool:
     """a = 5 and a = 6."""
     fixed: dict[Column, Constant] = {}
     for condition in conditions:
-        found = _constant(condition)
+        found = constant_value(condition)
         if found is not None and fixed.setdefault(found[0], found[1]).differs_from(found[1]):
             return True
     return False
 
 
-def _constant(condition: Expression) -> tuple[Column, Constant] | None:
-    found = constant_of(condition)
-    if found is None or not interchangeable(found[0].type, found[1].type):
-        return None
-    return found[0], Constant(found[1].value)
-
-
-def _asks_for_facts(condition: Expression) -> bool:
-    match condition:
-        case Call("isnull" | "isnotnull", (Ref(),)):
-            return True
-        case Call("=" | "<=>", (Ref(), Ref())):
-            return True
-        case _:
-            return _constant(condition) is not None
-
-
-def _is_true(condition: Expression, facts: Dependencies) -> bool:
-    match condition:
-        case Call("isnotnull", (Ref(column=column),)):
-            return column in facts.never_null
-        case Call("isnull", (Ref(column=column),)):
-            known = facts.constant(column)
-            return known is not None and known.value is None
-        case Call("=" | "<=>" as name, (Ref(column=one), Ref(column=other))):
-            return facts.equal(one, other) and (name == "<=>" or one in facts.never_null)
-        case _:
-            found = _constant(condition)
-            known = facts.constant(found[0]) if found is not None else None
-            return found is not None and known is not None and known.same_as(found[1])
-
-
-def _is_false(condition: Expression, facts: Dependencies) -> bool:
-    match condition:
-        case Call("isnull", (Ref(column=column),)):
-            return column in facts.never_null
-        case Call("isnotnull", (Ref(column=column),)):
-            known = facts.constant(column)
-            return known is not None and known.value is None
-        case _:
-            found = _constant(condition)
-            known = facts.constant(found[0]) if found is not None else None
-            return found is not None and known is not None and known.differs_from(found[1])
-
-
-RULES = (group_by_of_unique, distinct_of_unique, shorten_sort, drop_limit, decide_filter)
+RULES = (group_by_of_unique, distinct_of_unique, shorten_sort, drop_limit, simplify_reflexive, decide_filter)

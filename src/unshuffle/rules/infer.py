@@ -41,6 +41,7 @@ from unshuffle.rules.conditions import (
 from unshuffle.rules.known import conditions_on, holds
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import on
+from unshuffle.rules.truth import asks_for_facts, is_true_by
 
 _PASSED_ON = COMPARISONS | frozenset(("in", "between", "like", "and", "or", "not"))
 
@@ -70,21 +71,22 @@ def infer_across_join(plan: Plan, context: Rewriting) -> Plan | None:
     left, right = plan.left, plan.right
     for one, other in pairs:
         if plan.kind in FILTERS_RIGHT:
-            right = filtered(right, _passed_on(left, one, right, other))
+            right = filtered(right, _passed_on(left, one, right, other, context))
         if plan.kind in FILTERS_LEFT:
-            left = filtered(left, _passed_on(right, other, left, one))
+            left = filtered(left, _passed_on(right, other, left, one, context))
     if left is plan.left and right is plan.right:
         return None
     return replace(plan, left=left, right=right)
 
 
-def _passed_on(source: Plan, column: Column, target: Plan, other: Column) -> list[Expression]:
+def _passed_on(source: Plan, column: Column, target: Plan, other: Column, context: Rewriting) -> list[Expression]:
     """What is known of a column of the source, as conditions on the target's that are new there."""
     known = [each for each in dict.fromkeys(conditions_on(source, column)) if _means_the_same(each, column, other)]
     if not known or any(constant_of(each) is not None for each in conditions_on(target, other)):
         return []  # of a constant nothing more is to be said
     said = [substitute(each, {column: Ref(other)}) for each in known]
-    return [each for each in said if not holds(target, each)]
+    new = [each for each in said if not holds(target, each)]
+    return [each for each in new if not (asks_for_facts(each) and is_true_by(each, context.facts(target)))]
 
 
 def _means_the_same(condition: Expression, column: Column, other: Column) -> bool:

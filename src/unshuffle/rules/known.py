@@ -14,6 +14,7 @@ from unshuffle.algebra.logical import (
     Expand,
     Filter,
     GroupBy,
+    GroupingSets,
     Join,
     Limit,
     Plan,
@@ -24,6 +25,7 @@ from unshuffle.algebra.logical import (
     SetOperation,
     Shared,
     Sort,
+    Values,
     Window,
 )
 from unshuffle.algebra.predicates import conjuncts
@@ -51,10 +53,16 @@ def holds(plan: Plan, condition: Expression) -> bool:
             return condition in conjuncts(predicate) or holds(child, condition)
         case Project(child):
             return holds(child, substitute(condition, definitions(plan)))
-        case GroupBy(child, keys):
-            return read <= set(keys) and holds(child, condition)
-        case Sort(child) | Limit(child) | Distinct(child) | Window(child) | Expand(child) | Shared(child=child):
+        case GroupBy(child, by):
+            return read <= set(by) and holds(child, condition)
+        case Sort(child) | Limit(child) | Distinct(child) | Window(child) | Shared(child=child):
             return read <= set(child.columns) and holds(child, condition)
+        case Expand(child, keys, sets):
+            everywhere = {out: Ref(column) for out, column in keys if all(column in one for one in sets)}
+            return read <= {*child.columns, *everywhere} and holds(child, substitute(condition, everywhere))
+        case GroupingSets(child, keys, sets):
+            everywhere = {out: Ref(column) for out, column in keys if all(column in one for one in sets)}
+            return read <= set(everywhere) and holds(child, substitute(condition, everywhere))
         case Join(kind, left, right, on):
             if kind in (JoinKind.INNER, JoinKind.SEMI) and condition in conjuncts(on):
                 return True
@@ -71,6 +79,8 @@ def holds(plan: Plan, condition: Expression) -> bool:
         case Reference(rowset, columns):
             originals = dict(zip(columns, map(Ref, rowset.columns), strict=True))
             return holds(rowset, substitute(condition, originals))
+        case Values(rows=rows):
+            return not rows
         case _:
             return False
 

@@ -23,7 +23,7 @@ from unshuffle.rules import (
     push_semi,
     unnest,
 )
-from unshuffle.rules.eliminate import decide_filter
+from unshuffle.rules.eliminate import decide_filter, simplify_reflexive
 from unshuffle.rules.prune import Pruned, prune_columns
 from unshuffle.rules.renames import drop_renames
 from unshuffle.rules.rewriting import Rewriting
@@ -33,7 +33,7 @@ from unshuffle.rules.traverse import Done, ascend, descend, has_subqueries
 ROUNDS = 5
 
 DOWN = (*push_join.RULES, *push.RULES)
-UP = (*desugar.RULES, *projects.RULES, *empty.RULES, *infer.RULES, decide_filter)
+UP = (*desugar.RULES, *projects.RULES, *empty.RULES, *infer.RULES, simplify_reflexive, decide_filter)
 AFTER_PRUNING = (*projects.RULES, *eliminate.RULES, *eliminate_join.RULES)
 
 
@@ -63,7 +63,7 @@ class _Passes:
         """Conditions as far down as they go, and what follows from them, until nothing does."""
         for _ in range(ROUNDS):
             plan = descend(plan, DOWN, self._context, self._nested, self._down)
-            plan = descend(plan, push_semi.RULES, self._context, self._nested, self._semi)
+            plan = ascend(plan, push_semi.RULES, self._context, self._nested, self._semi)
             plan = drop_renames(plan, self._context, self._nested)
             plan = descend(plan, connect.RULES, self._context, self._nested, self._connected)
             changed = ascend(plan, UP, self._context, self._nested, self._up)

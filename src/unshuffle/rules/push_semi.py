@@ -31,12 +31,16 @@ def push_semi_join_into_join(plan: Plan, context: Rewriting) -> Plan | None:
     if not read or below.kind in (JoinKind.SEMI, JoinKind.ANTI):
         return None
     if below.kind in KEEPS_LEFT and read <= set(below.left.columns):
-        moved = replace(below, left=replace(plan, left=below.left, kept=None), kept=None)
+        moved = replace(below, left=_sunk(replace(plan, left=below.left, kept=None), context), kept=None)
     elif below.kind in KEEPS_RIGHT and read <= set(below.right.columns):
-        moved = replace(below, right=replace(plan, left=below.right, kept=None), kept=None)
+        moved = replace(below, right=_sunk(replace(plan, left=below.right, kept=None), context), kept=None)
     else:
         return None
     return moved if moved.columns == plan.columns else replace(moved, kept=plan.columns)
+
+
+def _sunk(plan: Plan, context: Rewriting) -> Plan:
+    return push_semi_join_into_join(plan, context) or plan
 
 
 @on(Join)

@@ -154,7 +154,7 @@ def _projected(plan: Project, child: Plan, below: Originals) -> tuple[Plan, Orig
             outputs[made.column] = Ref(made.column)
         else:
             outputs[column] = made
-    if not originals:
+    if not originals and not below:
         return (plan if child is plan.child else replace(plan, child=child)), _NONE
     if tuple(outputs) == child.columns and all(e == Ref(column) for column, e in outputs.items()):
         return child, originals

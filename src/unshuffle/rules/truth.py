@@ -1,4 +1,4 @@
-"""Conditions that are decided before any row is seen.
+"""Conditions that are decided before any row is seen: by themselves, or by what is known of the rows.
 
 In a filter or a join NULL counts as false, so there are two questions: is it true whatever the row, and is it never true?
 Only what surely means the same in Spark is decided: literals of one type that Python and Spark compare alike, which
@@ -13,8 +13,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from unshuffle.algebra.expressions import Call, Expression, Literal
-from unshuffle.properties import interchangeable
+from unshuffle.algebra.expressions import Call, Expression, Literal, Ref
+from unshuffle.algebra.predicates import constant_of
+from unshuffle.catalog.schema import Column
+from unshuffle.properties import Dependencies, interchangeable
+from unshuffle.properties.equality import Constant
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -80,3 +83,55 @@ def _compared(name: str, left: Literal, right: Literal) -> bool | None:
     if not interchangeable(left.type, right.type):
         return None
     return _COMPARE[name](left.value, right.value)
+
+
+# --- by what is known of the rows
+
+
+def constant_value(condition: Expression) -> tuple[Column, Constant] | None:
+    """The column and the value of `column = literal`, where both are of one type."""
+    found = constant_of(condition)
+    if found is None or not interchangeable(found[0].type, found[1].type):
+        return None
+    return found[0], Constant(found[1].value)
+
+
+def asks_for_facts(condition: Expression) -> bool:
+    """May facts decide it?"""
+    match condition:
+        case Call("isnull" | "isnotnull", (Ref(),)):
+            return True
+        case Call("=" | "<=>", (Ref(), Ref())):
+            return True
+        case _:
+            return constant_value(condition) is not None
+
+
+def is_true_by(condition: Expression, facts: Dependencies) -> bool:
+    """Is it true of every row that the facts are about?"""
+    match condition:
+        case Call("isnotnull", (Ref(column=column),)):
+            return column in facts.never_null
+        case Call("isnull", (Ref(column=column),)):
+            known = facts.constant(column)
+            return known is not None and known.value is None
+        case Call("=" | "<=>" as name, (Ref(column=one), Ref(column=other))):
+            return facts.equal(one, other) and (name == "<=>" or one in facts.never_null)
+        case _:
+            found = constant_value(condition)
+            known = facts.constant(found[0]) if found is not None else None
+            return found is not None and known is not None and known.same_as(found[1])
+
+
+def is_false_by(condition: Expression, facts: Dependencies) -> bool:
+    """Is it true of no row that the facts are about?"""
+    match condition:
+        case Call("isnull", (Ref(column=column),)):
+            return column in facts.never_null
+        case Call("isnotnull", (Ref(column=column),)):
+            known = facts.constant(column)
+            return known is not None and known.value is None
+        case _:
+            found = constant_value(condition)
+            known = facts.constant(found[0]) if found is not None else None
+            return found is not None and known is not None and known.differs_from(found[1])
