@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 
 from unshuffle.algebra import logical
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import columns_of
+from unshuffle.algebra.expressions import Call, Ref, columns_of
 from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.algebra.predicates import conjuncts, join_condition
+from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, names
 from unshuffle.properties import (
     FullMerge,
@@ -109,6 +110,9 @@ def _positional(operator: PhysicalOperator) -> tuple[tuple[Column, ...], ...]:
 
 
 def check_condition(node: Physical, operator: Join) -> None:
+    if isinstance(operator, ops.HashJoin) and operator.null_aware:
+        check_not_in(node, operator)
+        return
     left, right = (each.columns for each in node.inputs)
     told = join_condition(operator.join.condition, left, right)
     if not frozenset(operator.keys) <= frozenset(told.keys):
@@ -120,3 +124,15 @@ def check_condition(node: Physical, operator: Join) -> None:
     for part in conjuncts(operator.join.condition):
         if part not in looked_at and columns_of(part) not in equal:
             raise refused(node, "leaves out a part of its condition")
+
+
+def check_not_in(node: Physical, operator: ops.HashJoin) -> None:
+    """NOT IN is an anti join on `a = b or (a = b) is null`, and nothing else is."""
+    match operator.join.condition:
+        case Call("or", (Call("=", (Ref(column=a), Ref(column=b))) as pair, Call("isnull", (tested,)))) if (
+            tested == pair
+        ):
+            sides = [frozenset(key.columns) for key in operator.keys]
+            if operator.kind is JoinKind.ANTI and operator.rest is None and sides == [frozenset((a, b))]:
+                return
+    raise refused(node, "is not the NOT IN that it claims to be")

@@ -82,11 +82,11 @@ class Derivation:
         below = [self.of(each) for each in node.inputs]
         if isinstance(node.operator, ops.ReadSpool):
             return self._read(node, node.operator)
+        alternative = _named(node, node.operator.alternatives())
         plan = read_back(node.operator, [each.columns for each in node.inputs])
         check_columns(node, plan)
         facts = facts_after(plan, [each.facts for each in below])
         operator = untold(node.operator, plan)
-        alternative = _named(node, operator.alternatives())
         met = tuple(_met(node, place, below[place], wish) for place, wish in enumerate(alternative.children))
         joint = _joint(node, alternative, below)
         _check_leaf(node)

@@ -108,6 +108,7 @@ _READ: dict[type, Callable[[Any, Inputs], logical.Plan]] = {
     ops.RunReduce: lambda op, inputs: replace(op.reduce, child=inputs[0]),
     ops.RunCombine: lambda op, inputs: replace(op.combine, left=inputs[0], right=inputs[1]),
     ops.AsWritten: lambda op, inputs: with_inputs(op.plan, inputs),
+    ops.ReadSpool: lambda op, inputs: logical.TableScan((op.name,), op.columns),
     ops.LocalSort: _same_rows,
     ops.Move: _same_rows,
 }
