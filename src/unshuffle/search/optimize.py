@@ -236,7 +236,7 @@ class Search:
         if required.local and not isinstance(required.partitioning, EveryPartition):
             below = self.solve(group, Required(required.partitioning), bound)
             if below is not None:
-                plan = self._sorted(group, below, required)
+                plan = self.sorted_over(group, below, required)
                 if plan is not None and plan.cost < bound:
                     bound = plan.cost
                     yield plan
@@ -265,7 +265,7 @@ class Search:
                 continue
             if best is not None and self._out_of_steps():
                 break
-            for alternative, requests in self._requests(group, each, required):
+            for alternative, requests in self.requests(group, each, required):
                 plan = self._over(group, each, alternative, requests, required, bound)
                 if plan is not None and plan.cost < bound:
                     self.trace.won(group.number, required, plan, best)
@@ -309,6 +309,17 @@ class Search:
                 return None
             spent += plan.cost - child.floor
             inputs.append(plan)
+        return self.operator_over(group, each, alternative, inputs, required)
+
+    def operator_over(
+        self,
+        group: Group,
+        each: Implementation,
+        alternative: Alternative,
+        inputs: Sequence[Physical],
+        required: Required,
+    ) -> Physical | None:
+        """The operator over these plans, if it can run so and delivers what is required."""
         if alternative.joint is not None:
             known = [(plan.delivered, child.facts) for plan, child in zip(inputs, each.inputs, strict=True)]
             if not isinstance(match_joint(known, alternative.joint), Proof):
@@ -318,7 +329,7 @@ class Search:
             return None
         return self.build(group, each.operator, tuple(inputs), delivered, alternative.name)
 
-    def _requests(
+    def requests(
         self, group: Group, each: Implementation, required: Required
     ) -> Iterator[tuple[Alternative, tuple[Required, ...]]]:
         """What to ask of the inputs: the operator's own needs and what is asked of it, together."""
@@ -430,7 +441,7 @@ class Search:
 
     # --- enforcers
 
-    def _sorted(self, group: Group, plan: Physical, required: Required) -> Physical | None:
+    def sorted_over(self, group: Group, plan: Physical, required: Required) -> Physical | None:
         keys = sort_keys(required.local, group.facts)
         if not keys:
             return None
@@ -438,8 +449,10 @@ class Search:
 
     def _moved(self, group: Group, each: Enforcement, required: Required, limit: float) -> Physical | None:
         plan = self._in_place(group, each.input, limit - group.least_move)
-        if plan is None:
-            return None
+        return self.moved_over(group, plan, each, required) if plan is not None else None
+
+    def moved_over(self, group: Group, plan: Physical, each: Enforcement, required: Required) -> Physical | None:
+        """An exchange over this plan, if it can be and delivers what is required."""
         if isinstance(each.how, InitialPartitioning) and not isinstance(plan.delivered.partitioning, Serial):
             return None
         operator = Move(each.how, group.columns, _readers(each.how, plan.delivered, group.facts))
@@ -456,7 +469,7 @@ class Search:
         best = self.natural(group, required, limit)
         if required.local:
             below = self.natural(group, Required(required.partitioning), best.cost if best is not None else limit)
-            plan = self._sorted(group, below, required) if below is not None else None
+            plan = self.sorted_over(group, below, required) if below is not None else None
             if plan is not None and plan.cost < (best.cost if best is not None else limit):
                 best = plan
         return best
