@@ -42,7 +42,7 @@ from unshuffle.algebra.logical import (
     Values,
     Window,
 )
-from unshuffle.algebra.sql import order_words, quote, to_sql
+from unshuffle.algebra.sql import literal, order_words, quote, to_sql
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
@@ -109,7 +109,8 @@ class Straight:
                 return self._values(plan)
             case Project(child, outputs):
                 made = ", ".join(self._as(column, expression) for column, expression in outputs)
-                return f"SELECT {made} FROM ({self.sql(child)})"
+                # Rows of no columns are still rows.
+                return f"SELECT {made or '1 AS one_row'} FROM ({self.sql(child)})"
             case Filter(child, predicate):
                 return f"SELECT * FROM ({self.sql(child)}) WHERE {self._expression(predicate)}"
             case GroupBy():
@@ -162,6 +163,9 @@ class Straight:
     def _values(self, plan: Values) -> str:
         if not plan.columns:
             return "SELECT 1 AS one_row"
+        if not plan.rows:
+            nulls = ", ".join(f"{literal(None, column.type)} AS {_name(column)}" for column in plan.columns)
+            return f"SELECT {nulls} WHERE FALSE"
         rows = ", ".join(f"({', '.join(map(self._expression, row))})" for row in plan.rows)
         return f"SELECT * FROM VALUES {rows} AS t({_names(plan.columns)})"
 
