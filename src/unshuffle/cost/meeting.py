@@ -71,6 +71,7 @@ class Matched:
         "left_by",
         "left_found",
         "origins",
+        "own",
         "right",
         "right_by",
         "right_found",
@@ -81,9 +82,10 @@ class Matched:
         self.fraction = 1.0  # of all pairs of rows
         self.left_found = 1.0  # of the left side's rows, those that find a row
         self.right_found = 1.0
-        self.left_by: list[Relation] = []  # whose values decide which of the left side's rows find a row
-        self.right_by: list[Relation] = []
+        self.left_by: dict[Relation, float] = {}  # the same, as far as a relation's own values decide
+        self.right_by: dict[Relation, float] = {}
         self.columns: dict[Column, ColumnStatistics] = {}
+        self.own: dict[Origin, float] = {}
         self.origins: dict[Column, tuple[Origin, ...]] = {}
         self.guessed = False
 
@@ -91,8 +93,6 @@ class Matched:
         left, right, pairs = self.left, self.right, between.pairs
         for pair in pairs:
             one, other = pair.left, pair.right
-            self.left_by += left.relations(one)
-            self.right_by += right.relations(other)
             # From here on, each of the two belongs where the other does.
             self.origins[one] = self.origins[other] = (*left.origins.get(one, ()), *right.origins.get(other, ()))
         if len(pairs) == 1:
@@ -105,11 +105,13 @@ class Matched:
         if key != also_key:
             # A reference to a key: its combinations are among the key's, however many its columns could make.
             most = values if key else also
+        most = max(most, 1.0)  # an input without rows has no combinations at all
         strict = [not pair.null_safe for pair in pairs]
         solid, also_solid = _solid(left, ours, strict), _solid(right, theirs, strict)
         self.fraction *= solid * also_solid / most
-        self.left_found *= solid * min(1.0, right.distinct(theirs) / most)
-        self.right_found *= also_solid * min(1.0, left.distinct(ours) / most)
+        self._found(
+            pairs, solid * min(1.0, right.distinct(theirs) / most), also_solid * min(1.0, left.distinct(ours) / most)
+        )
         for pair in pairs:
             one, other = pair.left, pair.right
             known, also_known = left.columns.get(one), right.columns.get(other)
@@ -122,11 +124,14 @@ class Matched:
     def _single(self, pair: Pair) -> None:
         left, right = self.left, self.right
         one, other = pair.left, pair.right
-        known = left.columns.get(one, NOTHING_KNOWN_OF_COLUMN)
-        also = right.columns.get(other, NOTHING_KNOWN_OF_COLUMN)
+        # A column that an equality before this one spoke of has the values that that one left.
+        known = self.columns.get(one) or left.columns.get(one, NOTHING_KNOWN_OF_COLUMN)
+        also = self.columns.get(other) or right.columns.get(other, NOTHING_KNOWN_OF_COLUMN)
         self.guessed |= known.distinct is None or also.distinct is None
         solid, also_solid = 1.0 - known.null_fraction, 1.0 - also.null_fraction
-        values, also_values = left.values(one), right.values(other)
+        made = left.values(one) if known.distinct is None else max(1.0, known.distinct)
+        also_made = right.values(other) if also.distinct is None else max(1.0, also.distinct)
+        values, also_values = made, also_made
         # Only the values that both sides may hold can meet.
         overlap = _overlap(known, also)
         share = also_share = 1.0
@@ -137,7 +142,11 @@ class Matched:
         common: tuple[tuple[Any, float], ...] = ()
         fraction = share * also_share * solid * also_solid / most
         if known.common or also.common:
-            fraction, common = _meeting(known, also, most, share * solid, also_share * also_solid)
+            fraction, common = _meeting(
+                _Shares(_listed(known, overlap), share * solid, known.all_values_known),
+                _Shares(_listed(also, overlap), also_share * also_solid, also.all_values_known),
+                most,
+            )
         if pair.null_safe:
             fraction += known.null_fraction * also.null_fraction
         self.fraction *= fraction
@@ -146,13 +155,29 @@ class Matched:
         also_found = also_solid * also_share * min(1.0, also_present / most)
         if pair.null_safe and known.null_fraction * also.null_fraction > 0.0:
             found, also_found = found + known.null_fraction, also_found + also.null_fraction
-        self.left_found *= found
-        self.right_found *= also_found
+        self._found([pair], found, also_found)
+        fewest = min(values, also_values)
+        self._own(left.origins.get(one, ()), left.own, fewest / made)
+        self._own(right.origins.get(other, ()), right.own, fewest / also_made)
         low, high = overlap if overlap is not None else (known.low, known.high)
         fewer = known if values <= also_values else also
         self.columns[one] = self.columns[other] = ColumnStatistics(
-            min(values, also_values), 0.0, low, high, fewer.width, common, fewer.histogram
+            fewest, 0.0, low, high, fewer.width, common, fewer.histogram
         )
+
+    def _found(self, pairs: Sequence[Pair], found: float, also_found: float) -> None:
+        self.left_found *= found
+        self.right_found *= also_found
+        for relation in dict.fromkeys(each for pair in pairs for each in self.left.relations(pair.left)):
+            self.left_by[relation] = self.left_by.get(relation, 1.0) * found
+        for relation in dict.fromkeys(each for pair in pairs for each in self.right.relations(pair.right)):
+            self.right_by[relation] = self.right_by.get(relation, 1.0) * also_found
+
+    def _own(self, origins: Sequence[Origin], before: Mapping[Origin, float], share: float) -> None:
+        """Values that the other side does not have are gone, and so are the rows that held them."""
+        if share < 1.0:
+            for origin in origins:
+                self.own[origin] = self.own.get(origin, before.get(origin, 1.0)) * share
 
 
 def _is_key(side: Estimate, relation: Relation | None, columns: Sequence[Column]) -> bool:
@@ -200,33 +225,43 @@ def _share_in(known: ColumnStatistics, overlap: tuple[Any, Any]) -> float:
     return 1.0 if found is None else max(_LEAST_SHARE, found / max(_LEAST_SHARE, 1.0 - known.null_fraction))
 
 
-def _meeting(
-    known: ColumnStatistics, also: ColumnStatistics, most: float, solid: float, also_solid: float
-) -> tuple[float, tuple[tuple[Any, float], ...]]:
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """Of one side's rows that can meet: the common values among them, and the fraction of all rows they are."""
+
+    common: Mapping[Any, float]
+    rows: float
+    complete: bool  # there are no other values than the common ones
+
+    def uncommon(self, domain: float) -> float:
+        """The share of a value that is not a common one, for all the side knows: it may be there or not."""
+        if self.complete:
+            return 0.0
+        return max(0.0, self.rows - sum(self.common.values())) / max(1.0, domain - len(self.common))
+
+
+def _listed(known: ColumnStatistics, overlap: tuple[Any, Any] | None) -> dict[Any, float]:
+    """The common values that lie in a range."""
+    if overlap is None:
+        return dict(known.common)
+    low, high = overlap
+    return {value: share for value, share in known.common if low <= value <= high}
+
+
+def _meeting(left: _Shares, right: _Shares, domain: float) -> tuple[float, tuple[tuple[Any, float], ...]]:
     """The fraction of pairs that meet, where some values are known to be common; and how common they are after it."""
-    ours, theirs = dict(known.common), dict(also.common)
-    values = dict.fromkeys((*ours, *theirs))
-    even = _even(known, solid, ours)
-    also_even = _even(also, also_solid, theirs)
+    values = dict.fromkeys((*left.common, *right.common))
+    uncommon, also_uncommon = left.uncommon(domain), right.uncommon(domain)
     met = []
-    rest, also_rest = solid, also_solid
+    rest, also_rest = left.rows, right.rows
     for value in values:
-        one, other = ours.get(value, even), theirs.get(value, also_even)
+        one, other = left.common.get(value, uncommon), right.common.get(value, also_uncommon)
         rest, also_rest = rest - one, also_rest - other
         if one > 0.0 and other > 0.0:
             met.append((value, one * other))
-    listed = sum(share for _, share in met)
-    uncommon = max(1.0, most - len(values))
-    fraction = listed + max(0.0, rest) * max(0.0, also_rest) / uncommon
+    fraction = sum(share for _, share in met)
+    fraction += max(0.0, rest) * max(0.0, also_rest) / max(1.0, domain - len(values))
     if fraction <= 0.0:
         return 0.0, ()
     met.sort(key=lambda pair: -pair[1])
     return fraction, tuple((value, min(1.0, share / fraction)) for value, share in met[:_COMMON_KEPT])
-
-
-def _even(known: ColumnStatistics, solid: float, listed: Mapping[Any, float]) -> float:
-    """The share of a value that is not among the common ones."""
-    if known.all_values_known:
-        return 0.0
-    rest = max(0.0, solid - sum(listed.values()))
-    return rest / max(1.0, (known.distinct or 1.0 / max(1e-12, rest)) - len(listed))
