@@ -6,6 +6,7 @@ tests for NULL. Whatever the plan, its result does not depend on the order of ro
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -153,15 +154,12 @@ class Draw:
                     tuple((self.literal(), Literal(None, INT)) for _ in range(self.draw(st.integers(0, 2)))), columns
                 )
             case _:
-                scan = self.scan("k", id=False, v=True, w=True)
-                id, v, w = scan.columns
-                return Scan(
-                    scan.label,
-                    scan.files,
-                    scan.columns,
-                    (frozenset((id,)),),
-                    (Dependency(frozenset((v,)), frozenset((w,))),),
-                )
+                return self.keyed()
+
+    def keyed(self) -> Scan:
+        scan = self.scan("k", id=False, v=True, w=True)
+        id, v, w = scan.columns
+        return replace(scan, keys=(frozenset((id,)),), dependencies=(Dependency(frozenset((v,)), frozenset((w,))),))
 
     def scan(self, label: str, **columns: bool) -> Scan:
         made = tuple(self.numbers.new(name, INT, nullable) for name, nullable in columns.items())
@@ -242,6 +240,23 @@ class Draw:
         found = [each for each in conditions if each is not None]
         return Filter(product, connect("and", found)) if found else product
 
+    def lookup(self, depth: int) -> Plan:
+        """An outer join with a keyed table, of which perhaps nothing is read."""
+        left, right = self.plan(depth), self.keyed()
+        equal = Call("=", (Ref(self.pick(*left.columns)), Ref(right.columns[0])), BOOLEAN)
+        more = [self.condition((*left.columns, *right.columns), 1)] if self.pick(True, False) else []
+        kind = self.pick(JoinKind.LEFT, JoinKind.RIGHT)
+        inputs = (left, right) if kind is JoinKind.LEFT else (right, left)
+        join = Join(kind, *inputs, connect("and", [equal, *more]))
+        read = self.pick(left.columns, left.columns, join.columns)
+        outputs = tuple((column, Ref(column)) for column in self.some(read, 1))
+        return self.pick(Project, lambda plan, _: plan, _distinct)(join, outputs)  # type: ignore[no-any-return]
+
+    def semi_of_distinct(self, depth: int) -> Plan:
+        left, right = self.plan(depth), self.plan(0)
+        unique = self.pick(Distinct(right), GroupBy(right, self.some(right.columns, 1), ()))
+        return Join(self.pick(JoinKind.SEMI, JoinKind.ANTI), left, unique, self.join_condition(left, unique))
+
     def union(self, depth: int) -> Plan:
         kind = self.pick(SetKind.UNION, SetKind.UNION, *SetKind)
         all_rows = self.draw(st.booleans())
@@ -283,9 +298,26 @@ class Draw:
         return Reduce(child, keys, (), USER, columns, tuple(readonly))
 
 
+def _distinct(plan: Plan, outputs: tuple[tuple[Column, Expression], ...]) -> Plan:
+    return GroupBy(plan, tuple(column for column, _ in outputs), ())
+
+
 OPERATORS = (
     *("filter", "filter", "project", "project", "group_by", "grouping_sets", "distinct", "sort", "limit", "window"),
-    *("join", "join", "filtered_join", "filtered_join", "filtered_join", "comma_join", "union", "union", "shared"),
+    *(
+        "join",
+        "join",
+        "filtered_join",
+        "filtered_join",
+        "filtered_join",
+        "comma_join",
+        "lookup",
+        "lookup",
+        "semi_of_distinct",
+        "union",
+        "union",
+        "shared",
+    ),
     *("case", "process", "reduce"),
 )
 

@@ -24,7 +24,7 @@ from unshuffle.rules import (
     unnest,
 )
 from unshuffle.rules.eliminate import decide_filter, simplify_reflexive
-from unshuffle.rules.prune import Pruned, prune_columns
+from unshuffle.rules.prune import DROP_WINDOW, Pruned, prune_columns
 from unshuffle.rules.renames import drop_renames
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import Done, ascend, descend, has_subqueries
@@ -43,11 +43,11 @@ def normalize(plan: Plan, context: Rewriting) -> Plan:
         plan = ascend(plan, unnest.RULES, context)
     passes = _Passes(context, nested=has_subqueries(plan))
     for _ in range(ROUNDS):
-        plan = passes.pruned(passes.settled(plan))
-        changed = passes.looked_at(plan)
-        if changed is plan:
+        windows = context.fired[DROP_WINDOW]
+        pruned = passes.pruned(passes.settled(plan))
+        plan = passes.looked_at(pruned)
+        if plan is pruned and context.fired[DROP_WINDOW] == windows:
             break
-        plan = changed
     return plan
 
 

@@ -1,9 +1,10 @@
-"""Projections: those in a row become one, those that change nothing go."""
+"""Projections: those in a row become one, those that change nothing go, and limits come before them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from unshuffle.algebra.expressions import (
     Expression,
@@ -13,7 +14,7 @@ from unshuffle.algebra.expressions import (
     operands,
     walk,
 )
-from unshuffle.algebra.logical import Plan, Project
+from unshuffle.algebra.logical import Limit, Plan, Project
 from unshuffle.algebra.predicates import is_deterministic
 from unshuffle.catalog.schema import Column
 from unshuffle.rules.conditions import definitions, substitute, taken_by_subqueries
@@ -50,6 +51,19 @@ def merge_projects(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Limit)
+def limit_below_project(plan: Plan, context: Rewriting) -> Plan | None:
+    """A projection makes each row from one row and keeps their order: it need only see the rows that are wanted, and the
+    sort beneath it meets the limit.
+
+    Not if it draws numbers from a seed, which depend on the rows that are there.
+    """
+    match plan:
+        case Limit(Project(child, outputs) as project) if all(is_deterministic(e) for _, e in outputs):
+            return replace(project, child=replace(plan, child=child))
+    return None
+
+
 def _may_move(expression: Expression, times: int) -> bool:
     if not is_deterministic(expression):
         return False
@@ -69,4 +83,4 @@ def _uses(expression: Expression) -> Iterator[Column]:
                 yield from _uses(part)
 
 
-RULES = (drop_identity_project, merge_projects)
+RULES = (drop_identity_project, merge_projects, limit_below_project)

@@ -2,7 +2,7 @@
 
 Two questions an operator: which columns of its inputs does it need, if these of its own are needed (`_needs`), and what is
 it without the rest (`_Pruning.without_rest`). A join says itself which columns go on (`kept`). Below an operator that may
-move or keep rows (a join, a group-by, a sort, a window, a set operation) the rows are made exactly as narrow as it needs
+move or keep many rows (a join, a group-by, a sort, a window, a set operation) the rows are made exactly as narrow as it needs
 them, by a Projection where the input cannot do it itself: a column that only a filter below reads is not shuffled.
 
 The columns of the root stay. So do those that user-defined operators and foreign queries see, who know them by name; what
@@ -48,6 +48,8 @@ from unshuffle.rules.traverse import map_subqueries, subqueries_of, with_inputs
 Columns = frozenset[Column]
 # Operators that had no column to drop, by their ids and what was needed of them.
 Pruned = dict[tuple[int, Columns], Plan]
+# A window goes with its last column, and filters may pass where it stood.
+DROP_WINDOW = "drop_unread_window"
 
 
 def prune_columns(plan: Plan, context: Rewriting, nested: bool = True, done: Pruned | None = None) -> Plan:
@@ -64,6 +66,8 @@ def prune_columns(plan: Plan, context: Rewriting, nested: bool = True, done: Pru
     pruned = pruning.prune(plan, needed)
     if pruned is not plan:
         context.fired[prune_columns.__name__] += 1
+    if pruning.dropped:
+        context.fired[DROP_WINDOW] += pruning.dropped
     return pruned
 
 
@@ -73,6 +77,7 @@ class _Pruning:
         self._done = done
         self._wanted: dict[int, set[int]] = {}  # places of a shared rowset's columns that some use needs
         self._shared: dict[int, Shared] = {}
+        self.dropped = 0  # windows of which no column was read
 
     def gather(self, plan: Plan, needed: Columns) -> None:
         """Finds what the uses of each shared rowset need together, before any of them is pruned."""
@@ -107,11 +112,12 @@ class _Pruning:
         if isinstance(plan, Reference):
             return self._reference(plan)
         wanted = _needs(plan, needed)
-        # A row at a time: what they read but do not yield costs nothing between them and their input.
-        change = self.prune if isinstance(plan, Project | Filter) else self._exactly
+        # A row at a time, or few: what they read but do not yield costs nothing between them and their input.
+        change = self.prune if isinstance(plan, Project | Filter | Limit) else self._exactly
         inputs = [change(child, columns) for child, columns in zip(plan.children, wanted, strict=True)]
         narrow = _narrowed(plan, needed)
         if isinstance(narrow, Window) and not narrow.calls:
+            self.dropped += 1
             return inputs[0]
         if all(new is old for new, old in zip(inputs, plan.children, strict=True)):
             return narrow

@@ -57,7 +57,7 @@ def push_semi_join_through_project(plan: Plan, context: Rewriting) -> Plan | Non
                 return None
             if not all(is_deterministic(e) for _, e in outputs) or moved_by(condition) is None:
                 return None
-            semi = replace(plan, left=child, condition=substitute(condition, made), kept=None)
+            semi = _sunk(replace(plan, left=child, condition=substitute(condition, made), kept=None), context)
             return Project(semi, tuple(each for each in outputs if each[0] in plan.columns))
     return None
 
