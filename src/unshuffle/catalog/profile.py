@@ -125,7 +125,7 @@ def _histogram(values: pa.Array, counts: npt.NDArray[np.int64]) -> Histogram | N
     sums = np.concatenate(([0], np.cumsum(counts)))
     rows, distinct, kept, begin = [], [], [bounds[0]], 0
     for end, bound in zip(ends, bounds[1:], strict=True):
-        if bound <= kept[-1]:
+        if bound <= kept[-1] and rows:
             continue
         rows.append(float(sums[end + 1] - sums[begin]))
         distinct.append(float(end + 1 - begin))
@@ -141,5 +141,5 @@ def _ends(counts: npt.NDArray[np.int64], depth: float) -> list[int]:
     targets = np.arange(1, BUCKETS + 1) * depth
     marks = np.minimum(np.searchsorted(sums, targets - 1e-6), len(counts) - 1)
     ends = np.unique(np.concatenate((marks, heavy, heavy[heavy > 0] - 1, [len(counts) - 1])))
-    # The first bucket is closed on both sides, so it cannot end at its own beginning.
-    return [int(end) for end in ends if end > 0]
+    # The first bucket is closed on both sides: only a value that fills it may be alone in it.
+    return [int(end) for end in ends if end > 0 or counts[0] >= depth]

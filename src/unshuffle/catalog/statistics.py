@@ -21,8 +21,9 @@ from unshuffle.catalog.schema import Column, DataType
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Equi-depth. Bucket i holds `rows[i]` of the rows that are not NULL, their values in (bounds[i], bounds[i+1]] (the
-    first bucket closed on both sides) and `distinct[i]` different ones."""
+    """Equi-depth. Bucket i holds `rows[i]` of the rows that are not NULL, their values in (bounds[i], bounds[i+1]] and
+    `distinct[i]` different ones. The first bucket is closed on both sides, and may hold a single value; from there on
+    bounds rise."""
 
     bounds: tuple[Any, ...]
     rows: tuple[float, ...]

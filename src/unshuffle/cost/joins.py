@@ -15,7 +15,7 @@ Semi and anti joins keep the rows that find a match, or the others; outer joins 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from unshuffle.algebra.expressions import Call, Cast, Expression, Ref
 from unshuffle.algebra.logical import Join
@@ -24,7 +24,7 @@ from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics import ColumnStatistics
 from unshuffle.cost import defaults
-from unshuffle.cost.estimates import Estimate, thinned
+from unshuffle.cost.estimates import Estimate, Relation, thinned
 from unshuffle.cost.meeting import Matched, Pair, by_relations
 from unshuffle.cost.selectivity import restriction
 from unshuffle.properties.dependencies import Dependencies
@@ -98,10 +98,10 @@ def _inner(left: Estimate, right: Estimate, rows: float, matched: Matched, facts
         facts,
         {**left.origins, **right.origins, **matched.origins},
         {
-            **thinned(left.remaining, left.rows, kept, dict.fromkeys(matched.left_by, kept)),
-            **thinned(right.remaining, right.rows, also_kept, dict.fromkeys(matched.right_by, also_kept)),
+            **thinned(left.remaining, left.rows, kept, matched.left_by),
+            **thinned(right.remaining, right.rows, also_kept, matched.right_by),
         },
-        {**left.own, **right.own} if left.own or right.own else left.own,
+        {**left.own, **right.own, **matched.own} if left.own or right.own or matched.own else left.own,
     )
 
 
@@ -112,17 +112,17 @@ def _of_kind(
         return inner
     found = min(1.0, matched.left_found, inner.rows / left.rows) if left.rows > 0.0 else 0.0
     if kind is JoinKind.SEMI:
-        return _kept(left, found, matched, inner, facts)
+        return _kept(left, found, matched.left_by, inner, facts)
     if kind is JoinKind.ANTI:
-        return _kept(left, max(defaults.LEAST_UNMATCHED, 1.0 - found), matched, inner, facts)
+        return _kept(left, max(defaults.LEAST_UNMATCHED, 1.0 - found), matched.left_by, inner, facts)
     also_found = min(1.0, matched.right_found, inner.rows / right.rows) if right.rows > 0.0 else 0.0
     unmatched = left.rows * (1.0 - found) if kind.extends_right else None
     also_unmatched = right.rows * (1.0 - also_found) if kind.extends_left else None
     return _extended(left, right, inner, unmatched, also_unmatched, facts)
 
 
-def _kept(left: Estimate, fraction: float, matched: Matched, inner: Estimate, facts: Dependencies) -> Estimate:
-    remaining = thinned(left.remaining, left.rows, fraction, dict.fromkeys(matched.left_by, fraction))
+def _kept(left: Estimate, fraction: float, by: Iterable[Relation], inner: Estimate, facts: Dependencies) -> Estimate:
+    remaining = thinned(left.remaining, left.rows, fraction, dict.fromkeys(by, fraction))
     return Estimate(left.rows * fraction, left.columns, inner.guessed, facts, left.origins, remaining, left.own)
 
 
@@ -139,15 +139,16 @@ def _extended(
     """
     rows = inner.rows + (unmatched or 0.0) + (also_unmatched or 0.0)
     columns, remaining = dict(inner.columns), dict(inner.remaining)
-    for side, own, others in ((left, unmatched, also_unmatched), (right, also_unmatched, unmatched)):
-        if own is not None:
+    for side, alone, others in ((left, unmatched, also_unmatched), (right, also_unmatched, unmatched)):
+        if alone is not None:
             rows = max(rows, side.rows)
             columns.update(side.columns)
             remaining.update(side.remaining)
         kept = 1.0 - others / rows if others and rows > 0.0 else 1.0
         for column in side.columns if kept < 1.0 else ():
             columns[column] = _null_extended(columns[column], kept)
-    return Estimate(rows, columns, inner.guessed, facts, {**left.origins, **right.origins}, remaining, inner.own)
+    own = {**left.own, **right.own}
+    return Estimate(rows, columns, inner.guessed, facts, {**left.origins, **right.origins}, remaining, own)
 
 
 def _null_extended(known: ColumnStatistics, kept: float) -> ColumnStatistics:

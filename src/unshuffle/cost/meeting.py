@@ -11,7 +11,7 @@ which is at most the relation's rows. Equalities with different relations are in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,7 +94,9 @@ class Matched:
         for pair in pairs:
             one, other = pair.left, pair.right
             # From here on, each of the two belongs where the other does.
-            self.origins[one] = self.origins[other] = (*left.origins.get(one, ()), *right.origins.get(other, ()))
+            origins = dict.fromkeys((*self._origins(left, one), *self._origins(right, other)))
+            for column in (*_equals(left, one), *_equals(right, other)):
+                self.origins[column] = tuple(origins)
         if len(pairs) == 1:
             self._single(pairs[0])
             return
@@ -119,7 +121,7 @@ class Matched:
                 self.guessed = True
             else:
                 fewer = _without_shares(known if known.distinct <= also_known.distinct else also_known)
-                self.columns[one] = self.columns[other] = fewer
+                self._equate(pair, fewer)
 
     def _single(self, pair: Pair) -> None:
         left, right = self.left, self.right
@@ -161,9 +163,14 @@ class Matched:
         self._own(right.origins.get(other, ()), right.own, fewest / also_made)
         low, high = overlap if overlap is not None else (known.low, known.high)
         fewer = known if values <= also_values else also
-        self.columns[one] = self.columns[other] = ColumnStatistics(
-            fewest, 0.0, low, high, fewer.width, common, fewer.histogram
-        )
+        self._equate(pair, ColumnStatistics(fewest, 0.0, low, high, fewer.width, common, fewer.histogram))
+
+    def _equate(self, pair: Pair, left: ColumnStatistics) -> None:
+        for column in (*_equals(self.left, pair.left), *_equals(self.right, pair.right)):
+            self.columns[column] = left
+
+    def _origins(self, side: Estimate, column: Column) -> Sequence[Origin]:
+        return self.origins.get(column) or side.origins.get(column, ())
 
     def _found(self, pairs: Sequence[Pair], found: float, also_found: float) -> None:
         self.left_found *= found
@@ -178,6 +185,13 @@ class Matched:
         if share < 1.0:
             for origin in origins:
                 self.own[origin] = self.own.get(origin, before.get(origin, 1.0)) * share
+
+
+def _equals(side: Estimate, column: Column) -> Iterable[Column]:
+    """A column and those equal to it, of which the same is known."""
+    if not side.facts.classes:
+        return (column,)
+    return [each for each in side.facts.equals_of(column) if each in side.origins] or (column,)
 
 
 def _is_key(side: Estimate, relation: Relation | None, columns: Sequence[Column]) -> bool:

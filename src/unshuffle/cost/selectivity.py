@@ -24,7 +24,7 @@ from unshuffle.algebra.expressions import (
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics import NOTHING_KNOWN_OF_COLUMN, ColumnStatistics
 from unshuffle.cost import defaults
-from unshuffle.cost.constants import INCOMPARABLE, UNKNOWN, is_constant, value_of
+from unshuffle.cost.constants import INCOMPARABLE, is_constant, value_of
 from unshuffle.cost.derived import derived
 from unshuffle.cost.distributions import less_fraction, without_null
 from unshuffle.cost.estimates import Estimate, Relation, thinned
@@ -213,6 +213,8 @@ class _Reader:
 
     def _equal(self, parts: Sequence[Expression]) -> float:
         one, other = parts
+        if is_constant(one) and is_constant(other):
+            return float(value_of(one) is not None and value_of(one) == value_of(other))
         if one == other:
             return 1.0 - self.known(one).null_fraction
         if type(one) is Ref and type(other) is Ref and self.relation.facts.equal(one.column, other.column):
@@ -261,7 +263,7 @@ class _Reader:
         return defaults.INTERVAL
 
     def _in(self, parts: Sequence[Expression]) -> float:
-        if not any(value_of(part) is UNKNOWN for part in parts[1:]):
+        if not is_constant(parts[0]) and all(map(is_constant, parts[1:])):
             return self.together((Call("in", tuple(parts), None),))
         self.guessed = True
         known = self.known(parts[0])
