@@ -27,7 +27,9 @@ Named = tuple[str, Profile]
 
 
 def keys(columns: Sequence[Named], rows: int) -> tuple[tuple[str, ...], ...]:
-    """Minimal keys, those of few columns first."""
+    """Minimal keys, those of few columns first; none of no rows, of which everything is true."""
+    if not rows:
+        return ()
     solid = [(name, column) for name, column in columns if not column.has_null]
     found: list[tuple[str, ...]] = [(name,) for name, column in solid if column.values == rows]
     single = {name for (name,) in found}

@@ -1,0 +1,572 @@
+"""What `analyze` finds, how it is stored and when it is believed: counted by hand, written and read again, gone stale."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+from collections import Counter
+from decimal import Decimal
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unshuffle import cli
+from unshuffle.algebra.logical import Project, Scan
+from unshuffle.algebra.logical import walk as operators
+from unshuffle.catalog import files, found
+from unshuffle.catalog.analyze import analyze, tables_at
+from unshuffle.catalog.profile import profile
+from unshuffle.catalog.statistics import ColumnStatistics, Histogram, default_width
+from unshuffle.catalog.stored_statistics import (
+    FileMark,
+    StoredColumn,
+    StoredStatistics,
+    decode,
+    decoded_value,
+    encode,
+    encoded_value,
+    load,
+    place_for,
+    save,
+)
+from unshuffle.errors import FileProblem, Source
+from unshuffle.session import Session
+
+VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    pa.int64(): st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3),
+    pa.float64(): st.floats() | st.sampled_from([0.0, -0.0, float("nan")]),
+    pa.string(): st.text(max_size=5) | st.sampled_from(["a", "b"]),
+    pa.binary(): st.binary(max_size=3),
+    pa.date32(): st.dates(),
+    pa.timestamp("us", tz="UTC"): st.datetimes(timezones=st.just(datetime.UTC)),
+    pa.timestamp("us"): st.datetimes(),
+    pa.decimal128(20, 2): st.decimals(-(10**9), 10**9, places=2),
+    pa.bool_(): st.booleans(),
+}
+SMALL = st.integers(0, 2) | st.none()
+
+
+def _same(value: Any) -> Any:
+    """What GROUP BY takes for equal."""
+    if isinstance(value, float):
+        return "NaN" if value != value else value + 0.0
+    return value
+
+
+# --- one column
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_column_is_counted(data: st.DataObject) -> None:
+    type = data.draw(st.sampled_from(list(VALUES)))
+    values = data.draw(st.lists(st.none() | VALUES[type], max_size=200))
+    known = profile(pa.chunked_array([pa.array(values, type)]), type).statistics
+    counts = Counter(_same(value) for value in values if value is not None)
+    assert known.distinct == len(counts)
+    assert known.null_fraction == pytest.approx(values.count(None) / len(values) if values else 0)
+    assert all(share == pytest.approx(counts[_same(value)] / len(values)) for value, share in known.common)
+    if len(counts) <= 100:
+        assert known.all_values_known == bool(counts)
+    ordered = sorted(value for value in counts if value != "NaN")
+    if ordered:
+        assert (known.low, known.high) == (ordered[0], ordered[-1])
+    if known.histogram is not None:
+        _check(known.histogram, {value: count for value, count in counts.items() if value != "NaN"})
+
+
+def _check(histogram: Histogram, counts: dict[Any, int]) -> None:
+    """Each bucket against the values that lie in it."""
+    bounds = histogram.bounds
+    assert all(low < high for low, high in pairwise(bounds[1:]))
+    assert bounds[0] <= bounds[1]
+    for place, (low, high) in enumerate(pairwise(bounds)):
+        inside = [v for v in counts if (low < v <= high) or (place == 0 and v == low)]
+        assert histogram.rows[place] == sum(counts[value] for value in inside)
+        assert histogram.distinct[place] == len(inside)
+    assert sum(histogram.rows) == sum(counts.values())
+
+
+def test_a_heavy_value_has_a_bucket_of_its_own() -> None:
+    values = list(range(1000)) + [500] * 500 + [0] * 500
+    histogram = profile(pa.chunked_array([pa.array(values)]), pa.int64()).statistics.histogram
+    assert histogram is not None
+    alone = {bound for bound, count in zip(histogram.bounds[1:], histogram.distinct, strict=True) if count == 1}
+    assert {0, 500} <= alone
+    assert len(histogram.rows) <= 64 + 4
+
+
+def test_long_texts_are_cut() -> None:
+    values = [letter * 1000 for letter in "abcdefghij"] * 2
+    known = profile(pa.chunked_array([pa.array(values)]), pa.string()).statistics
+    assert known.histogram is not None
+    assert max(map(len, (known.low, known.high, *known.histogram.bounds))) <= 256
+    assert known.common == ()
+    assert known.width == 1000
+
+
+# --- keys and dependencies
+
+
+def _table(data: st.DataObject) -> tuple[int, dict[str, list[Any]]]:
+    rows = data.draw(st.integers(0, 8))
+    names = data.draw(st.integers(1, 4))
+    return rows, {name: data.draw(st.lists(SMALL, min_size=rows, max_size=rows)) for name in "abcd"[:names]}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_found_keys_and_dependencies_are_those_there_are(data: st.DataObject) -> None:
+    rows, table = _table(data)
+    columns = [(name, profile(pa.chunked_array([pa.array(v, pa.int64())]), pa.int64())) for name, v in table.items()]
+
+    def unique(names: tuple[str, ...]) -> bool:
+        seen = list(zip(*(table[name] for name in names), strict=True))
+        return len(set(seen)) == rows and not any(None in row for row in seen)
+
+    expected: list[set[str]] = []
+    if rows:
+        for size in (1, 2, 3):
+            if size == 3 and expected:
+                break
+            sized = [set(names) for names in combinations(table, size) if unique(names)]
+            expected += [names for names in sized if not any(old < names for old in expected)]
+    assert sorted(map(sorted, found.keys(columns, rows))) == sorted(map(sorted, expected))
+
+    holds = set()
+    for left, right in combinations(table, 2):
+        for a, b in ((left, right), (right, left)):
+            if len(set(zip(table[a], table[b], strict=True))) == len(set(table[a])):
+                holds.add((a, b))
+    claimed = set()
+    for left_side, right_side in found.dependencies(columns, rows):
+        for b in right_side:
+            assert all((a, b) in holds for a in left_side or table if a != b)
+            claimed |= {(a, b) for a in (left_side or table) if a != b}
+    trivial = {(a, b) for a, b in holds if rows and len(set(table[a])) == rows}
+    assert claimed | trivial >= holds if rows else not claimed
+
+
+def test_a_late_violation_is_seen() -> None:
+    """Samples only refute: what they do not refute is checked on every row."""
+    rows = 60_000
+    a = np.arange(rows) % 1000
+    b = a % 10
+    b[-1] = 11
+    k = np.arange(rows)
+    k[-1] = 0
+    columns = [
+        (name, profile(pa.chunked_array([pa.array(values)]), pa.int64()))
+        for name, values in (("a", a), ("b", b), ("k", k))
+    ]
+    assert found.dependencies(columns, rows) == ()
+    assert found.keys(columns, rows) == ()
+    b[-1] = a[-1] % 10
+    columns[1] = ("b", profile(pa.chunked_array([pa.array(b)]), pa.int64()))
+    assert found.dependencies(columns, rows) == ((("a",), ("b",)),)
+
+
+def test_zeros_and_nans_are_single_values() -> None:
+    """0.0 and -0.0 are one value to GROUP BY, so a column that holds both is no key; NaN equals itself."""
+    zeros = profile(pa.chunked_array([pa.array([0.0, -0.0])]), pa.float64())
+    nans = profile(pa.chunked_array([pa.array([float("nan"), float("nan")])]), pa.float64())
+    assert (zeros.values, nans.values) == (1, 1)
+    assert found.keys([("z", zeros), ("n", nans)], 2) == ()
+
+
+# --- as JSON
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.none(), *VALUES.values()))
+def test_values_survive_json(value: Any) -> None:
+    again = decoded_value(json.loads(json.dumps(encoded_value(value), allow_nan=False)))
+    assert type(again) is type(value)
+    assert repr(again) == repr(value) or again == value
+    if isinstance(value, float) and value == 0.0:
+        assert str(again) == str(value)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_statistics_survive_json(data: st.DataObject) -> None:
+    share = st.floats(0, 1)
+    value = st.one_of(*(strategy for kind, strategy in VALUES.items() if kind != pa.float64()))
+    bounds = data.draw(st.lists(value, min_size=2, max_size=4))
+    counts = tuple(data.draw(st.lists(st.floats(0, 1e12), min_size=len(bounds) - 1, max_size=len(bounds) - 1)))
+    known = ColumnStatistics(
+        data.draw(st.none() | st.floats(0, 1e12)),
+        data.draw(share),
+        data.draw(st.none() | value),
+        data.draw(st.none() | value),
+        data.draw(st.none() | share),
+        tuple(data.draw(st.lists(st.tuples(value, share), max_size=3))),
+        data.draw(st.none() | st.just(Histogram(tuple(bounds), counts, counts))),
+    )
+    name = data.draw(st.text(max_size=8))
+    stored = StoredStatistics(
+        name,
+        (FileMark(name, 1, 2), FileMark("x", 3, None)),
+        5,
+        6,
+        data.draw(st.booleans()),
+        (StoredColumn(name, "bigint", known),),
+        ((name,), ("a", "b")),
+        (((), (name,)), (("a",), ("b", "c"))),
+    )
+    assert decode(json.loads(json.dumps(encode(stored), ensure_ascii=False, allow_nan=False))) == stored
+
+
+# --- a table on disk
+
+
+def _write(path: Path, rows: int = 100, **more: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    numbers = list(range(rows))
+    columns = {"id": numbers, "city": [f"c{i % 20}" for i in numbers], "region": [f"r{i % 5}" for i in numbers], **more}
+    pq.write_table(pa.table(columns), path)
+
+
+def _scan(folder: Path, query: str = "select * from t", catalog: Path | None = None, script: str | None = None) -> Scan:
+    with Session(tables=folder, catalog=catalog) as session:
+        source = Source("test.scope" if script else "<query>", script or query)
+        bound = session._bind(source, None, is_script=script is not None)
+    return next(node for node in operators(bound.outputs[0].plan) if isinstance(node, Scan))
+
+
+def _named(scan: Scan) -> tuple[set[frozenset[str]], set[tuple[str, str]]]:
+    keys = {frozenset(column.name for column in key) for key in scan.keys}
+    pairs = {(",".join(sorted(c.name for c in d.determinant)), b.name) for d in scan.dependencies for b in d.dependent}
+    return keys, pairs
+
+
+FOUND = ({frozenset({"id"})}, {("city", "region")})
+NOTHING: tuple[set[Any], set[Any]] = (set(), set())
+
+
+def test_what_is_analyzed_is_found_again(tmp_path: Path) -> None:
+    _write(tmp_path / "t.parquet")
+    assert _named(_scan(tmp_path)) == NOTHING
+    with Session() as session:
+        (done,) = session.analyze(tmp_path / "t.parquet")
+    assert done.stored_in == tmp_path / "_t.parquet.statistics.json"
+    scan = _scan(tmp_path)
+    assert _named(scan) == FOUND
+    assert scan.statistics is not None
+    known = {column.name: each for column, each in scan.statistics.columns}
+    assert known["city"].distinct == 20
+    assert len(known["city"].common) == 20
+    assert known["id"].histogram is not None
+    assert set(known) == {column.name for column in scan.columns}
+    # Each use of a table has columns of its own, and what is known speaks of these.
+    again = _scan(tmp_path, "select a.id from t a join t b on a.id = b.id")
+    assert again.statistics is not None
+    assert {column for column, _ in again.statistics.columns} == set(again.columns)
+    assert all(key <= set(again.columns) for key in again.keys)
+    assert files.data_files([str(tmp_path)])[0].path.endswith("t.parquet")
+    assert len(files.data_files([str(tmp_path)])) == 1  # what is stored is no data
+
+
+def test_facts_are_not_believed_of_changed_data(tmp_path: Path) -> None:
+    """Other rows of the same size would make the old key a wrong answer; the numbers still help."""
+    _write(tmp_path / "t.parquet")
+    with Session() as session:
+        session.analyze(tmp_path / "t.parquet")
+    before = os.stat(tmp_path / "t.parquet")
+    _write(tmp_path / "t.parquet", rows=400, city=["x"] * 400)
+    scan = _scan(tmp_path)
+    assert _named(scan) == NOTHING
+    assert scan.statistics is not None
+    assert scan.statistics.rows == 400
+    known = {column.name: each for column, each in scan.statistics.columns}
+    assert known["id"].distinct == 400  # it identified rows, so it grew with them
+    assert known["id"].high == 399
+    assert known["region"].distinct == 5
+    assert known["id"].histogram is not None
+    assert known["id"].histogram.bounds[-1] == 399
+    # Only the time of change tells that a file of the same size is another.
+    _write(tmp_path / "t.parquet")
+    os.utime(tmp_path / "t.parquet", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert _named(_scan(tmp_path)) == FOUND
+    os.utime(tmp_path / "t.parquet", ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    assert _named(_scan(tmp_path)) == NOTHING
+
+
+def test_folders(tmp_path: Path) -> None:
+    """Of a folder that was analyzed, facts hold for some of its files, but not once there is a file more."""
+    folder = tmp_path / "t.parquet"
+    _write(folder / "day=2024-01-01" / "part-0.parquet")
+    _write(folder / "day=2024-01-02" / "part-0.parquet", id=list(range(100, 200)))
+    with Session() as session:
+        (done,) = session.analyze(folder)
+    assert done.stored_in == folder / "_unshuffle" / "statistics.json"
+    known = {column.name: column for column in done.statistics.columns}
+    assert known["day"].type == "date"
+    assert known["day"].statistics.common == (
+        (datetime.date(2024, 1, 1), 0.5),
+        (datetime.date(2024, 1, 2), 0.5),
+    )
+    assert _named(_scan(tmp_path))[0] == {frozenset({"id"})}
+    day = (
+        f'r = EXTRACT id:long, city:string FROM "{folder}?day=2024-01-02..2024-01-02" USING Parquet(); OUTPUT r TO "o";'
+    )
+    some = _scan(tmp_path, script=day)
+    assert some.files.rows == 100
+    assert some.statistics is not None
+    assert some.statistics.rows == 100
+    assert {c.name: s.low for c, s in some.statistics.columns}["id"] == 100
+    assert frozenset({"id"}) in _named(some)[0]
+    _write(folder / "day=2024-01-03" / "part-0.parquet")
+    assert _named(_scan(tmp_path)) == NOTHING
+    assert frozenset({"id"}) in _named(_scan(tmp_path, script=day))[0]
+
+
+def test_declarations_stand_beside_what_was_found(tmp_path: Path) -> None:
+    _write(tmp_path / "t.parquet", extra=[i // 7 % 2 for i in range(100)])
+    with Session() as session:
+        session.analyze(tmp_path / "t.parquet")
+    script = f'r = EXTRACT id:long, city:string, extra:long FROM "{tmp_path}/t.parquet" USING Parquet() KEY (id, extra); OUTPUT r TO "o";'
+    scan = _scan(tmp_path, script=script)
+    keys, pairs = _named(scan)
+    assert keys == {frozenset({"id"}), frozenset({"id", "extra"})}
+    assert pairs == set()  # region is not read, so nothing is said of it
+    # What is declared of a column that is cast speaks of other values than the file's.
+    cast = script.replace("id:long", "id:string")
+    assert isinstance(_bound(tmp_path, cast), Project)
+
+
+def _bound(folder: Path, script: str) -> Any:
+    with Session(tables=folder) as session:
+        return session._bind(Source("test.scope", script), None, is_script=True).outputs[0].plan
+
+
+def test_a_column_read_as_another_type_loses_its_facts(tmp_path: Path) -> None:
+    _write(tmp_path / "t.parquet")
+    with Session() as session:
+        (done,) = session.analyze(tmp_path / "t.parquet")
+    stored = json.loads(done.stored_in.read_text())
+    stored["columns"][0]["type"] = "int"
+    done.stored_in.write_text(json.dumps(stored))
+    assert _named(_scan(tmp_path)) == (set(), {("city", "region")})
+
+
+def test_a_catalog_folder(tmp_path: Path) -> None:
+    data, catalog = tmp_path / "data", tmp_path / "catalog"
+    _write(data / "t.parquet")
+    with Session(catalog=catalog) as session:
+        (done,) = session.analyze(data / "t.parquet")
+    assert done.stored_in.parent == catalog
+    assert [path.name for path in data.iterdir()] == ["t.parquet"]
+    assert _named(_scan(data)) == NOTHING
+    assert _named(_scan(data, catalog=catalog)) == FOUND
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "unshuffle statistics", "version": 99}', "\x00"])
+def test_damaged_statistics_are_none(tmp_path: Path, text: str) -> None:
+    _write(tmp_path / "t.parquet")
+    (tmp_path / "_t.parquet.statistics.json").write_text(text)
+    assert load(tmp_path / "_t.parquet.statistics.json") is None
+    assert _named(_scan(tmp_path)) == NOTHING
+
+
+def test_folders_of_tables(tmp_path: Path) -> None:
+    _write(tmp_path / "same" / "part-0.parquet")
+    _write(tmp_path / "same" / "part-1.parquet")
+    assert tables_at(str(tmp_path / "same")) == [str(tmp_path / "same")]
+    _write(tmp_path / "tables" / "a.parquet")
+    _write(tmp_path / "tables" / "b.parquet", more=[1] * 100)
+    _write(tmp_path / "tables" / "_hidden.parquet")
+    assert tables_at(str(tmp_path / "tables")) == [str(tmp_path / "tables" / f"{n}.parquet") for n in "ab"]
+    _write(tmp_path / "one" / "t.parquet")
+    assert tables_at(str(tmp_path / "one")) == [str(tmp_path / "one" / "t.parquet")]
+    _write(tmp_path / "nested" / "t.parquet" / "part-0.parquet")
+    assert tables_at(str(tmp_path / "nested")) == [str(tmp_path / "nested" / "t.parquet")]
+    assert tables_at(str(tmp_path / "nested" / "t.parquet")) == [str(tmp_path / "nested" / "t.parquet")]
+
+
+def test_types_of_all_kinds(tmp_path: Path) -> None:
+    """What cannot be counted is left out, never in the way; columns that a file lacks are NULL there."""
+    stamp = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+    table = pa.table(
+        {
+            "s": pa.array(["a", "b", None]).dictionary_encode(),
+            "u": pa.array([2**64 - 1, 1, 1], pa.uint64()),
+            "l": pa.array([[1], [], None]),
+            "m": pa.array([{"x": 1}, None, None]),
+            "t": pa.array([stamp, None, stamp], pa.timestamp("ms", tz="Europe/Oslo")),
+            "n": pa.array([stamp] * 3, pa.timestamp("ns", tz="UTC")),
+            "b": pa.array([b"\xff", b"", None]),
+            "f": pa.array([float("nan"), -0.0, 0.0], pa.float32()),
+            "empty": pa.nulls(3, pa.int32()),
+            "late": pa.array([1, 2, 3], pa.int32()),
+        }
+    )
+    pq.write_table(table, tmp_path / "part-0.parquet")
+    pq.write_table(table.drop_columns(["late"]), tmp_path / "part-1.parquet")
+    known = {column.name: column.statistics for column in analyze(str(tmp_path)).columns}
+    assert set(known) == {"s", "u", "t", "b", "f", "empty", "late"}
+    assert known["s"].distinct == 2
+    assert known["u"].high == Decimal(2**64 - 1)
+    assert known["t"].low == stamp
+    assert known["f"].distinct == 2
+    assert known["empty"].null_fraction == 1
+    assert known["late"].null_fraction == 0.5
+    assert load_again(tmp_path, analyze(str(tmp_path))) is not None
+
+
+def load_again(folder: Path, stored: StoredStatistics) -> StoredStatistics | None:
+    place = place_for(str(folder), None)
+    assert place is not None
+    save(stored, place)
+    again = load(place)
+    assert again is not None
+    assert again.columns[0] == stored.columns[0]
+    return again
+
+
+def test_timestamps_far_off_do_not_wrap_around(tmp_path: Path) -> None:
+    """In nanoseconds, years 1 and 586 are one and the same number."""
+    years = [datetime.datetime(1, 1, 1), datetime.datetime(2000, 1, 1), datetime.datetime(9999, 12, 31)]
+    pq.write_table(
+        pa.table({"t": pa.array(years, pa.timestamp("us"))}),
+        tmp_path / "t.parquet",
+        use_deprecated_int96_timestamps=True,
+    )
+    (column,) = analyze(str(tmp_path / "t.parquet")).columns
+    assert column.statistics.distinct == 3
+    assert column.statistics.high == datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
+
+
+def test_large_data_is_sketched(tmp_path: Path) -> None:
+    rows = 50_000
+    _write(tmp_path / "t.parquet", rows, hole=[None if i % 4 == 0 else i % 7 for i in range(rows)])
+    exact, sketched = analyze(str(tmp_path / "t.parquet")), analyze(str(tmp_path / "t.parquet"), exact_values=1000)
+    assert not sketched.exact
+    assert (sketched.keys, sketched.dependencies) == ((), ())
+    for one, other in zip(exact.columns, sketched.columns, strict=True):
+        assert other.statistics.distinct == pytest.approx(one.statistics.distinct, rel=0.06)
+        assert other.statistics.null_fraction == one.statistics.null_fraction
+        assert (other.statistics.low, other.statistics.high) == (one.statistics.low, one.statistics.high)
+
+
+# --- footers
+
+
+def test_footers_tell_distinct_values(tmp_path: Path) -> None:
+    """From ranges and from the sizes of dictionaries, within a small factor; and nothing where they cannot tell."""
+    random = np.random.default_rng(5)
+    rows = 40_000
+    columns = {
+        "flag": [f"f{i}" for i in random.integers(0, 3, rows)],
+        "town": [f"town {i}" for i in random.integers(0, 500, rows)],
+        "name": [f"name {i:06d}" for i in range(rows)],
+        "day": [datetime.date(2024, 1, 1) + datetime.timedelta(days=int(i)) for i in random.integers(0, 300, rows)],
+        "price": [float(i) for i in random.integers(0, 2000, rows)],
+        "sorted": np.sort(random.integers(0, 2**50, rows)),
+        "hash": random.integers(0, 2**60, rows),
+    }
+    truth = {name: len(set(np.asarray(values).tolist())) for name, values in columns.items()}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=10_000)
+    contents = files.parquet_contents(files.data_files([str(tmp_path / "t.parquet")]))
+    for name, known in contents.statistics:
+        assert known.distinct is not None
+        assert max(known.distinct / truth[name], truth[name] / known.distinct) < 2.5, name
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", use_dictionary=False, write_statistics=False)
+    contents = files.parquet_contents(files.data_files([str(tmp_path / "t.parquet")]))
+    assert {known.distinct for _, known in contents.statistics} == {None}
+
+
+def test_footers_count_nulls_and_missing_columns(tmp_path: Path) -> None:
+    _write(tmp_path / "a.parquet", hole=[None, 1] * 50, late=[1] * 100)
+    _write(tmp_path / "b.parquet", hole=pa.nulls(100, pa.int64()))
+    known = dict(files.parquet_contents(files.data_files([str(tmp_path)])).statistics)
+    assert known["hole"].null_fraction == 0.75
+    assert known["late"].null_fraction == 0.5
+    assert (known["hole"].low, known["hole"].high) == (1, 1)
+    assert known["city"].width == pytest.approx(3, abs=1)
+
+
+def test_default_widths() -> None:
+    assert default_width(None) == 16
+    assert default_width(pa.decimal128(10, 2)) == 8
+    assert default_width(pa.list_(pa.int32())) == 20
+    assert default_width(pa.struct([("a", pa.int64()), ("b", pa.string())])) == 28
+
+
+# --- the command
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["unshuffle", *arguments])
+    try:
+        cli.main()
+    except SystemExit as stopped:
+        return int(stopped.code or 0)
+    return 0
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tmp_path / "a.parquet")
+    _write(tmp_path / "b.parquet", more=[None] * 100)
+    assert _run(monkeypatch, "analyze", str(tmp_path)) == 0
+    shown = capsys.readouterr().out
+    assert "key id" in shown
+    assert "city -> region" in shown
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith("_")) == [
+        "_a.parquet.statistics.json",
+        "_b.parquet.statistics.json",
+    ]
+    assert _run(monkeypatch, "analyze", str(tmp_path), "--catalog", str(tmp_path / "c"), "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [each["rows"] for each in told] == [100, 100]
+    assert told[0]["columns"]["city"] == {"distinct": 20.0, "null_fraction": 0.0}
+    assert told[0]["keys"] == [["id"]]
+    assert told[0]["dependencies"] == [{"from": ["city"], "to": ["region"]}]
+    assert Path(told[0]["stored_in"]).parent == tmp_path / "c"
+
+
+def test_what_cannot_be_analyzed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One message, exit code 2, nothing on standard output, nothing written: not even for the good data beside."""
+    (tmp_path / "good").mkdir()
+    _write(tmp_path / "good" / "t.parquet")
+    (tmp_path / "text.parquet").write_text("not Parquet")
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "good" / "t.parquet").read_bytes()[:-20])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    good = str(tmp_path / "good" / "t.parquet")
+    cases = {
+        ("analyze", good, str(tmp_path / "missing")): "there is no file or folder",
+        ("analyze", good, str(tmp_path / "text.parquet")): "is not a Parquet file",
+        ("analyze", good, str(tmp_path / "cut.parquet")): "is not a Parquet file",
+        ("analyze", good, str(tmp_path / "empty")): "holds no files",
+        ("analyze", good, "--catalog", str(tmp_path / "file" / "c")): "cannot be written",
+    }
+    for arguments, message in cases.items():
+        assert _run(monkeypatch, *arguments) == 2, arguments
+        told = capsys.readouterr()
+        assert message in told.err, arguments
+        assert "Traceback" not in told.err
+        assert told.out == ""
+        assert [path.name for path in (tmp_path / "good").iterdir()] == ["t.parquet"]
+
+
+def test_data_that_changes_meanwhile(tmp_path: Path) -> None:
+    _write(tmp_path / "t.parquet")
+
+    def change(what: str, done: int, total: int) -> None:
+        if done == total:
+            _write(tmp_path / "t.parquet", rows=7)
+
+    with pytest.raises(FileProblem, match="was changed while"):
+        analyze(str(tmp_path / "t.parquet"), change)
