@@ -212,7 +212,7 @@ class Joined:
             # The one row of an aggregate, or none where HAVING is not true.
             self.changed = True
             having = Project(core.child, ((numbers.new("having", BOOLEAN), core.predicate),))
-            return Call("is true", (self.value(ScalarSubquery(having, subquery.outer)),), BOOLEAN)
+            return Call("<=>", (self.value(ScalarSubquery(having, subquery.outer)), TRUE), BOOLEAN)
         if not subquery.outer:
             self.changed = True
             one = Project(core, ((numbers.new("one", ONE.type, False), ONE),))
@@ -275,9 +275,11 @@ class Joined:
             return None
         (column,) = subquery.plan.columns
         if column in inner.late:
-            computed = not inner.conditions and _is_one_row(inner.plan)
-            self.changed = self.changed or computed
-            return inner.late[column] if computed else None
+            value = inner.late[column]
+            if inner.conditions or not _is_one_row(inner.plan) or not columns_of(value) <= self.outer:
+                return None
+            self.changed = True
+            return value
         found = [equality(condition, self.outer) for condition in inner.conditions]
         compared = [side.column for each in found if each is not None and isinstance(side := each[1], Ref)]
         if not self.context.facts(inner.plan).unique(compared):
