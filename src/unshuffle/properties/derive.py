@@ -43,7 +43,7 @@ from unshuffle.properties.exchange import (
     SortConcatMerge,
     SortMerge,
 )
-from unshuffle.properties.layouts import connections, merged_layout, split_layout
+from unshuffle.properties.layouts import merged_layout, reading, split_layout
 from unshuffle.properties.match_global import match_global, partitioning_columns
 from unshuffle.properties.match_local import implied_local
 from unshuffle.properties.proof import Proof
@@ -139,8 +139,8 @@ def _one_input_each(given: Partitioning, scheme: Partitioning, facts: Dependenci
         return False
     if not all(facts.equal(one, other) for one, other in zip(given.columns, scheme.columns, strict=False)):
         return False
-    reads = connections(given.function, scheme.function)
-    return reads is not None and all(len(each) <= 1 for each in reads)
+    read = reading(given.function, scheme.function)
+    return read is not None and read.most <= 1
 
 
 def _split(given: Partitioning, scheme: Partitioned | Scattered) -> Partitioning:

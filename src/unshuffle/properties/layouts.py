@@ -147,6 +147,25 @@ def connections(source: PartitionFunction, target: PartitionFunction) -> tuple[t
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How much of one layout another is made from: input partitions that an output reads at most, and all reads."""
+
+    most: int
+    total: int
+
+
+def reading(source: PartitionFunction, target: PartitionFunction) -> Reading | None:
+    """`connections`, counted: of two hashes without listing them, for they may have thousands of partitions."""
+    if isinstance(source, HashFunction) and isinstance(target, HashFunction):
+        if not _same_hash(source, target):
+            return None
+        each = source.partitions // gcd(source.partitions, target.partitions)
+        return Reading(each, each * target.partitions)
+    reads = connections(source, target)
+    return None if reads is None else Reading(max(map(len, reads)), sum(map(len, reads)))
+
+
 def _same_hash(one: HashFunction, other: HashFunction) -> bool:
     return one.types == other.types and one.family == other.family and all(t is not None for t in one.types)
 

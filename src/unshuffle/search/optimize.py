@@ -50,7 +50,7 @@ from unshuffle.properties import (
     match_joint,
     match_partitioning,
 )
-from unshuffle.properties.layouts import connections
+from unshuffle.properties.layouts import reading
 from unshuffle.properties.match_local import implied_local
 from unshuffle.search.alignment import alignments
 from unshuffle.search.enforcers import Enforcement, exchanges, partition_counts, sort_keys
@@ -539,8 +539,8 @@ def _readers(how: Exchange, given: Delivered, facts: Dependencies) -> float | No
     new = how.scheme
     if old.nulls_apart or not all(facts.equal(a, b) for a, b in zip(old.columns, new.columns, strict=False)):
         return None
-    reads = connections(old.function, new.function)
-    if reads is None:
+    read = reading(old.function, new.function)
+    if read is None:
         return None
-    average = sum(map(len, reads)) / old.function.partitions
+    average = read.total / old.function.partitions
     return average if average < new.function.partitions else None
