@@ -123,7 +123,9 @@ def _histogram(values: pa.Array, counts: npt.NDArray[np.int64]) -> Histogram | N
     # Texts may become equal when they are cut: the first of them stays.
     bounds = [_short(values[int(end)].as_py()) for end in (0, *ends)]
     sums = np.concatenate(([0], np.cumsum(counts)))
-    rows, distinct, kept, begin = [], [], [bounds[0]], 0
+    rows: list[float] = []
+    distinct: list[float] = []
+    kept, begin = [bounds[0]], 0
     for end, bound in zip(ends, bounds[1:], strict=True):
         if bound <= kept[-1] and rows:
             continue

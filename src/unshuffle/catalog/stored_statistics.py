@@ -21,9 +21,10 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,16 @@ def find(paths: Sequence[str], base: str | None, files: Sequence[DataFile], cata
 
 def load(place: Path) -> StoredStatistics | None:
     """The statistics in a file; None if it is damaged or of another version: they are a help, never a need."""
+    try:
+        found = place.stat()
+    except OSError:
+        return None
+    return _loaded(place, found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+@lru_cache(maxsize=64)
+def _loaded(place: Path, *_: int) -> StoredStatistics | None:
+    """Read once, until the file is another: every query of a session asks again."""
     try:
         return decode(json.loads(place.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
@@ -242,19 +253,19 @@ def encoded_value(value: Any) -> Any:
             raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
+_DECODERS: dict[str, Callable[[str], Any]] = {
+    "float": float,
+    "decimal": Decimal,
+    "bytes": base64.b64decode,
+    "timestamp": datetime.datetime.fromisoformat,
+    "date": datetime.date.fromisoformat,
+}
+
+
 def decoded_value(shown: Any) -> Any:
-    match shown:
-        case {"float": text}:
-            return float(text)
-        case {"decimal": text}:
-            return Decimal(text)
-        case {"bytes": text}:
-            return base64.b64decode(text)
-        case {"timestamp": text}:
-            return datetime.datetime.fromisoformat(text)
-        case {"date": text}:
-            return datetime.date.fromisoformat(text)
-        case None | bool() | int() | float() | str():
-            return shown
-        case _:
-            raise ValueError("a value of no known form")
+    if type(shown) is dict:
+        ((kind, text),) = shown.items()
+        return _DECODERS[kind](text)
+    if type(shown) is list:
+        raise ValueError("a value of no known form")
+    return shown

@@ -22,6 +22,7 @@ from unshuffle.cost.distributions import Interval, range_fraction
 from unshuffle.cost.estimates import Estimate, Origin, Relation
 
 _COMMON_KEPT = 16
+_NOTABLE = 1.5  # times the average
 _LEAST_SHARE = 1e-9
 _NONE: tuple[Relation | None, ...] = (None,)
 
@@ -144,11 +145,13 @@ class Matched:
         common: tuple[tuple[Any, float], ...] = ()
         fraction = share * also_share * solid * also_solid / most
         if known.common or also.common:
-            fraction, common = _meeting(
-                _Shares(_listed(known, overlap), share * solid, known.all_values_known),
-                _Shares(_listed(also, overlap), also_share * also_solid, also.all_values_known),
-                most,
-            )
+            ours, theirs = _notable(known, made, overlap), _notable(also, also_made, overlap)
+            if ours or theirs:
+                fraction, common = _meeting(
+                    _Shares(ours, share * solid, len(ours) == known.distinct),
+                    _Shares(theirs, also_share * also_solid, len(theirs) == also.distinct),
+                    most,
+                )
         if pair.null_safe:
             fraction += known.null_fraction * also.null_fraction
         self.fraction *= fraction
@@ -254,12 +257,16 @@ class _Shares:
         return max(0.0, self.rows - sum(self.common.values())) / max(1.0, domain - len(self.common))
 
 
-def _listed(known: ColumnStatistics, overlap: tuple[Any, Any] | None) -> dict[Any, float]:
-    """The common values that lie in a range."""
-    if overlap is None:
-        return dict(known.common)
-    low, high = overlap
-    return {value: share for value, share in known.common if low <= value <= high}
+def _notable(known: ColumnStatistics, values: float, overlap: tuple[Any, Any] | None) -> dict[Any, float]:
+    """The values, of those in a range, that are much more common than the average: the others meet as if all were even."""
+    found: dict[Any, float] = {}
+    least = _NOTABLE / values
+    for value, share in known.common[:_COMMON_KEPT]:
+        if share < least:
+            break
+        if overlap is None or overlap[0] <= value <= overlap[1]:
+            found[value] = share
+    return found
 
 
 def _meeting(left: _Shares, right: _Shares, domain: float) -> tuple[float, tuple[tuple[Any, float], ...]]:
