@@ -433,6 +433,27 @@ def load_again(folder: Path, stored: StoredStatistics) -> StoredStatistics | Non
     return again
 
 
+def test_files_of_different_types(tmp_path: Path) -> None:
+    """The first file says what a column is. One that another file has other values in is left out, with its facts."""
+    _write(tmp_path / "part-0.parquet")
+    _write(tmp_path / "part-1.parquet", city=list(range(100)), id=[f"{i}" for i in range(100)], region=["r"] * 100)
+    pq.write_table(pa.table({"id": ["x"], "city": ["y"], "region": ["r"]}), tmp_path / "part-2.parquet")
+    stored = analyze(str(tmp_path))
+    assert {column.name for column in stored.columns} == {"city", "region"}
+
+
+def test_days_that_python_does_not_have(tmp_path: Path) -> None:
+    days = pa.array([-800_000, 0, 4_000_000], pa.int32()).cast(pa.date32())
+    stamps = pa.array([-(2**60), 0, 2**60], pa.int64()).cast(pa.timestamp("us"))
+    pq.write_table(pa.table({"d": days, "t": stamps}), tmp_path / "t.parquet")
+    stored = analyze(str(tmp_path / "t.parquet"))
+    assert [(c.statistics.distinct, c.statistics.low, c.statistics.histogram) for c in stored.columns] == [
+        (3, None, None),
+        (3, None, None),
+    ]
+    assert _scan(tmp_path).statistics is not None
+
+
 def test_timestamps_far_off_do_not_wrap_around(tmp_path: Path) -> None:
     """In nanoseconds, years 1 and 586 are one and the same number."""
     years = [datetime.datetime(1, 1, 1), datetime.datetime(2000, 1, 1), datetime.datetime(9999, 12, 31)]
@@ -542,6 +563,9 @@ def test_what_cannot_be_analyzed(
     _write(tmp_path / "good" / "t.parquet")
     (tmp_path / "text.parquet").write_text("not Parquet")
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "good" / "t.parquet").read_bytes()[:-20])
+    whole = bytearray((tmp_path / "good" / "t.parquet").read_bytes())
+    whole[4:200] = b"\xff" * 196  # pages, which only reading the rows shows
+    (tmp_path / "broken.parquet").write_bytes(whole)
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
     good = str(tmp_path / "good" / "t.parquet")
@@ -549,6 +573,7 @@ def test_what_cannot_be_analyzed(
         ("analyze", good, str(tmp_path / "missing")): "there is no file or folder",
         ("analyze", good, str(tmp_path / "text.parquet")): "is not a Parquet file",
         ("analyze", good, str(tmp_path / "cut.parquet")): "is not a Parquet file",
+        ("analyze", good, str(tmp_path / "broken.parquet")): "cannot be read",
         ("analyze", good, str(tmp_path / "empty")): "holds no files",
         ("analyze", good, "--catalog", str(tmp_path / "file" / "c")): "cannot be written",
     }

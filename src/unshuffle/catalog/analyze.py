@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from unshuffle.catalog import files, found
 from unshuffle.catalog.files import DataFile
@@ -85,7 +83,7 @@ def analyze(path: str, step: Step | None = None, exact_values: int = EXACT_VALUE
     if not found_files:
         raise FileProblem(f"{path!r} holds no files")
     contents = _contents(found_files)
-    rows = sum(_footer(file).num_rows for file in found_files)
+    rows = contents.rows if len(found_files) <= files.EXACT_FOOTERS else _counted(found_files)
     columns = [(name, type) for name, type in contents.columns if type is not None and not pa.types.is_nested(type)]
     exact = rows * max(1, len(columns)) <= exact_values
     try:
@@ -100,8 +98,8 @@ def analyze(path: str, step: Step | None = None, exact_values: int = EXACT_VALUE
     return result
 
 
-def _footer(file: DataFile) -> pa.parquet.FileMetaData:
-    return files.footer(file.path)
+def _counted(found_files: Sequence[DataFile]) -> int:
+    return sum(_contents([file]).rows for file in found_files)
 
 
 def _exact(
@@ -140,12 +138,12 @@ def _exact(
 def _read(
     found_files: Sequence[DataFile], contents: files.ParquetContents, name: str, type: pa.DataType
 ) -> pa.ChunkedArray | None:
-    """A column of all files; None where a file holds something that cannot be read as the column's type."""
-    pieces: list[Any] = []
+    """A column of all files; None where a file holds something that is no value of the column's type."""
+    pieces: list[pa.Array] = []
     try:
         for file in found_files:
             pieces += _piece(file, contents, name, type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+    except _OtherType:
         return None
     return pa.chunked_array(pieces, type)
 
@@ -161,10 +159,17 @@ def _piece(file: DataFile, contents: files.ParquetContents, name: str, type: pa.
     return [_as(chunk, type) for chunk in read.column(name).chunks]
 
 
+class _OtherType(Exception):
+    """A file holds values that are none of a column's type: Spark may read them all the same, or fail."""
+
+
 def _as(values: pa.Array, type: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    return values if values.type == type else values.cast(type)
+    try:
+        return values if values.type == type else values.cast(type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        raise _OtherType from None
 
 
 def _sampled(
@@ -182,7 +187,7 @@ def _sampled(
         assert type is not None
         try:
             statistics = _sampled_column(_batches(found_files, contents, name, type), type, rows)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        except _OtherType:
             continue
         stored.append(StoredColumn(name, spark_name(type), statistics))
     return StoredStatistics(files.absolute(path), marks(found_files, path), rows, contents.bytes, False, tuple(stored))

@@ -26,7 +26,7 @@ from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.statistics import ColumnStatistics
 
 # Past this many files, row counts come from an even sample of their footers.
-_EXACT_FOOTERS = 256
+EXACT_FOOTERS = 256
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _URI = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*://")
 
@@ -146,7 +146,7 @@ def _pair(folder: str) -> tuple[str, str]:
 
 def parquet_contents(files: Sequence[DataFile]) -> ParquetContents:
     """Columns, row count, size and statistics of Parquet files, from their footers."""
-    step = max(1, len(files) // _EXACT_FOOTERS) if len(files) > _EXACT_FOOTERS else 1
+    step = max(1, len(files) // EXACT_FOOTERS) if len(files) > EXACT_FOOTERS else 1
     sample = files[::step]
     with ThreadPoolExecutor(min(8, len(sample))) as pool:
         footers = list(pool.map(lambda f: footer(f.path), sample))

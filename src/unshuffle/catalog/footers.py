@@ -81,10 +81,14 @@ class _Gathered:
             # A chunk of nothing but NULLs has no ends to tell.
             self.ends_known &= found.has_null_count and found.null_count == chunk.num_values
             return
-        low, high = found.min, found.max
-        self.low = low if self.low is None or low < self.low else self.low
-        self.high = high if self.high is None or high > self.high else self.high
-        self.ranges.append((low, high))
+        try:
+            low, high = found.min, found.max
+            self.low = low if self.low is None or low < self.low else self.low
+            self.high = high if self.high is None or high > self.high else self.high
+            self.ranges.append((low, high))
+        except (TypeError, ValueError, OverflowError, pa.ArrowException):
+            # Another file's column is of another type, or Python has no such day.
+            self.ends_known = False
 
     def statistics(self, type: pa.DataType, rows: float, read: int) -> ColumnStatistics:
         """Rows of files without the column count as NULL, as Spark reads them."""
@@ -100,7 +104,7 @@ class _Gathered:
         if not (pa.types.is_string(type) or pa.types.is_binary(type)):
             return default_width(type)
         plain = self.bytes / max(1, self.rows) - 4.0
-        lengths = [len(end) for ends in self.ranges for end in ends]
+        lengths = [len(end) for ends in self.ranges for end in ends if isinstance(end, str | bytes)]
         ends = sum(lengths) / len(lengths) if lengths else default_width(type)
         # Without a dictionary, or with one that hardly repeats, the size is that of the texts themselves.
         return max(1.0, plain, ends) if plain > 0.0 else max(1.0, ends)
@@ -131,7 +135,7 @@ class _Gathered:
         """How many runs of chunks have values apart from those of the others: all, in files sorted by the column."""
         found = 0
         reached = None
-        for low, high in sorted(self.ranges):
+        for low, high in sorted(self.ranges) if self.ends_known else ():
             if reached is None or low > reached or low == reached < high:
                 found += 1
             reached = high if reached is None else max(reached, high)

@@ -67,9 +67,11 @@ def statistics(values: pa.Array, counts: npt.NDArray[np.int64], rows: int, type:
     order = pc.sort_indices(values).to_numpy()
     values, counts = values.take(pa.array(order)), counts[order]
     ordered = len(values)
-    while ordered and _is_nan(values[ordered - 1].as_py()):
+    while ordered and _is_nan(_value(values[ordered - 1])):
         ordered -= 1  # NaN sorts last, and is no bound
-    low, high = (values[0].as_py(), values[ordered - 1].as_py()) if ordered else (None, None)
+    low, high = (_value(values[0]), _value(values[ordered - 1])) if ordered else (None, None)
+    if low is None or high is None:
+        low = high = None
     return ColumnStatistics(
         distinct,
         null_fraction,
@@ -83,6 +85,14 @@ def statistics(values: pa.Array, counts: npt.NDArray[np.int64], rows: int, type:
 
 def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and value != value
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    """None for a day or an instant that Python has no value for: before the year 1, or after 9999."""
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _short(value: Any) -> Any:
@@ -104,8 +114,8 @@ def _common(values: pa.Array, counts: npt.NDArray[np.int64], rows: int) -> tuple
     for place in np.argsort(-counts, kind="stable")[:COMMON_VALUES]:
         if counts[place] < least:
             break
-        value = values[int(place)].as_py()
-        if _short(value) != value and not _is_nan(value):
+        value = _value(values[int(place)])
+        if value is None or (_short(value) != value and not _is_nan(value)):
             if every:
                 return ()  # a list of all values must be complete
             continue
@@ -121,7 +131,9 @@ def _histogram(values: pa.Array, counts: npt.NDArray[np.int64]) -> Histogram | N
     depth = max(1.0, float(counts.sum()) / BUCKETS)
     ends = _ends(counts, depth)
     # Texts may become equal when they are cut: the first of them stays.
-    bounds = [_short(values[int(end)].as_py()) for end in (0, *ends)]
+    bounds = [_short(_value(values[int(end)])) for end in (0, *ends)]
+    if None in bounds:
+        return None
     sums = np.concatenate(([0], np.cumsum(counts)))
     rows: list[float] = []
     distinct: list[float] = []
