@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import inf
 from time import perf_counter
 from typing import Any, cast
@@ -40,6 +41,7 @@ from unshuffle.rules.normalize import normalize_script
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.search.memo import Group, Memo, is_repeatable
 from unshuffle.search.optimize import Implementation, Search
+from unshuffle.search.ranked import Ranking
 from unshuffle.search.trace import Trace
 
 EXPLORATION = (*joins.RULES, *aggregates.RULES, *tops.RULES, *decompose.RULES)
@@ -95,17 +97,32 @@ class Optimized:
 def optimize(script: Script, options: Options | None = None) -> Optimized:
     """The cheapest plan found for all outputs of a script together."""
     begun = perf_counter()
-    chosen = options or Options()
-    trace = Trace(detailed=chosen.trace)
+    run = _begin(script, options or Options())
+    outputs, spools, subqueries, cost = run.best()
+    return run.result(script, outputs, spools, subqueries, cost, begun)
+
+
+def optimize_ranked(script: Script, count: int, options: Options | None = None) -> tuple[Optimized, ...]:
+    """The cheapest plans in order of their cost, the one that `optimize` finds first. What is computed once for several
+    readers is the same in all of them."""
+    begun = perf_counter()
+    run = _begin(script, options or Options())
+    outputs, spools, subqueries, cost = run.best()
+    best = run.result(script, outputs, spools, subqueries, cost, begun)
+    others = (
+        run.result(script, plans, spools, apart, total, begun)
+        for total, plans, apart in run.ranked(outputs, subqueries)
+    )
+    return (best, *islice(others, count - 1))
+
+
+def _begin(script: Script, options: Options) -> _Run:
+    trace = Trace(detailed=options.trace)
     numbers = ColumnNumbers(1 + max((c.id for node in script.operators() for c in node.columns), default=0))
-    context = Rewriting(numbers, chosen.disabled)
+    context = Rewriting(numbers, options.disabled)
     normal = normalize_script(script, context)
     trace.rules.update(context.fired)
-    run = _Run(normal, numbers, chosen, trace)
-    outputs, spools, subqueries, cost = run.best()
-    trace.groups, trace.expressions = len(run.memo.groups), run.memo.size
-    milliseconds = (perf_counter() - begun) * 1000
-    return Optimized(tuple(zip(script.outputs, outputs, strict=True)), spools, subqueries, cost, milliseconds, trace)
+    return _Run(normal, numbers, options, trace)
 
 
 class _Run:
@@ -121,7 +138,34 @@ class _Run:
         self.roots = [self.memo.insert(plan) for plan in plans]
         self.apart = [(plan, self.memo.insert(gather_joins(plan))) for plan in _standing_alone(script)]
         self._again: dict[int, list[Implementation]] = {}  # how each use of a shared rowset computes it for itself
+        self.trace = trace
         self.search.prepare([*self.roots, *(group for _, group in self.apart)])
+
+    def result(
+        self,
+        script: Script,
+        outputs: Sequence[Physical],
+        spools: tuple[Spool, ...],
+        subqueries: tuple[tuple[Plan, Physical], ...],
+        cost: float,
+        begun: float,
+    ) -> Optimized:
+        self.trace.groups, self.trace.expressions = len(self.memo.groups), self.memo.size
+        milliseconds = (perf_counter() - begun) * 1000
+        plans = tuple(zip(script.outputs, outputs, strict=True))
+        return Optimized(plans, spools, subqueries, cost, milliseconds, self.trace)
+
+    def ranked(
+        self, outputs: Sequence[Physical], subqueries: Sequence[tuple[Plan, Physical]]
+    ) -> Iterator[tuple[float, tuple[Physical, ...], tuple[tuple[Plan, Physical], ...]]]:
+        """Every other plan, by cost: of the outputs, and of subqueries that stand alone."""
+        ranking = Ranking(self.search)
+        kept = sum(plan.cost + self.model.keep(plan.amount) for plan in self.search.spools.values())
+        best = (*outputs, *(plan for _, plan in subqueries))
+        for cost, plans in ranking.plans([*self.roots, *(group for _, group in self.apart)]):
+            if not ranking.same(plans, best):
+                apart = zip((plan for plan, _ in subqueries), plans[len(outputs) :], strict=True)
+                yield kept + cost, plans[: len(outputs)], tuple(apart)
 
     def _estimate(self, node: Plan, inputs: Sequence[Any], facts: Dependencies) -> Any:
         """The two halves of aggregates and limits yield rows for each partition, which the machine has a say in."""
