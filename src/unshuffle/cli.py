@@ -97,11 +97,14 @@ def explain(
     why: Annotated[
         bool, typer.Option("--why", help="Also say what forced each exchange and sort, and prove each one avoided.")
     ] = False,
+    all_plans: Annotated[
+        int, typer.Option("--all-plans", metavar="N", min=1, help="Compare the N cheapest plans.")
+    ] = 1,
     logical: Annotated[bool, typer.Option("--logical", help="Show the query as it was bound, not optimized.")] = False,
 ) -> None:
     """Show the optimized plan of a script or query without running it."""
     with Session(tables=tables or (), catalog=catalog) as session:
-        print(session.explain(file, _params(param), format=format, why=why, logical=logical))
+        print(session.explain(file, _params(param), format=format, why=why, all_plans=all_plans, logical=logical))
 
 
 @app.command()

@@ -195,13 +195,15 @@ class Session:
         *,
         format: ExplainFormat = "text",
         why: bool = False,
+        all_plans: int = 1,
         logical: bool = False,
     ) -> str:
         """The optimized plan of a script file, a .sql file or a query, for reading (text, html) or for programs (json, dot).
 
         `why` adds what forced each exchange and sort, what would make it go, and the proof of each one avoided.
+        `all_plans` compares so many of the cheapest plans with the best.
         `logical` shows the query as it was bound instead, before any choice was made."""
-        from unshuffle.optimizer import optimize
+        from unshuffle.optimizer import optimize, optimize_ranked
         from unshuffle.render import explain
         from unshuffle.verify import derive
         from unshuffle.why import reasons
@@ -209,9 +211,9 @@ class Session:
         script = self._bind_what(what, params)
         if logical:
             return explain.logical(str(what), script, format)
-        optimized = optimize(script)
-        verified = derive(optimized)
-        return explain.physical(str(what), optimized, reasons(optimized, verified), format, why)
+        plans = optimize_ranked(script, all_plans) if all_plans > 1 else (optimize(script),)
+        best, *_ = [derive(plan) for plan in plans]
+        return explain.physical(str(what), plans, reasons(plans[0], best), format, why)
 
     def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
         """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""

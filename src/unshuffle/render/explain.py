@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from json import dumps
 from typing import Literal
 
@@ -14,6 +14,7 @@ from unshuffle.render import numbers
 from unshuffle.render.dot import dot
 from unshuffle.render.html import page
 from unshuffle.render.physical import Drawing
+from unshuffle.render.ranked import ranked_json, ranked_text
 from unshuffle.render.text import table, text
 from unshuffle.render.tree import tree
 from unshuffle.render.why import Telling
@@ -22,17 +23,23 @@ from unshuffle.why import Reasons
 ExplainFormat = Literal["text", "json", "dot", "html"]
 
 
-def physical(title: str, optimized: Optimized, reasons: Reasons, format: ExplainFormat, why: bool) -> str:
+def physical(title: str, plans: Sequence[Optimized], reasons: Reasons, format: ExplainFormat, why: bool) -> str:
+    """The best of some plans, its reasons, and how the others differ from it."""
+    optimized = plans[0]
     drawing = Drawing(optimized)
     telling = Telling(drawing, reasons)
     match format:
         case "json":
-            return dumps(render_json.explanation(drawing, telling), indent=2, ensure_ascii=False)
+            found = render_json.explanation(drawing, telling)
+            if len(plans) > 1:
+                found["plans"] = ranked_json(plans)
+            return dumps(found, indent=2, ensure_ascii=False)
         case "dot":
             return dot(drawing.roots())
         case "html":
             texts = {"In short": "\n".join(_summary(optimized, reasons))}
             texts |= {"Why": telling.text()} if why else {}
+            texts |= {"Other plans": ranked_text(plans)} if len(plans) > 1 else {}
             return page(title, drawing.roots(), texts=texts)
         case "text":
             parts = [table(drawing.roots()), "\n".join(_summary(optimized, reasons))]
@@ -40,6 +47,8 @@ def physical(title: str, optimized: Optimized, reasons: Reasons, format: Explain
                 parts.append(telling.text())
             elif reasons.kept or reasons.avoided:
                 parts[-1] += "\n--why tells what forced each, and what would make it go."
+            if len(plans) > 1:
+                parts.append(ranked_text(plans))
             return "\n\n".join(parts)
 
 

@@ -1,7 +1,7 @@
 """The N cheapest plans of a goal, exactly, in order of their cost.
 
 The search keeps one winner a goal. Here every plan that the search could have made is considered: the same requests, sorts
-and exchanges, over all plans of the inputs and not only their winners. What an operator costs and delivers depends on its
+(but none of what is sorted) and exchanges, over all plans of the inputs and not only their winners. What an operator costs and delivers depends on its
 inputs only through how they lie, so plans are kept in classes, one for each layout that a goal can deliver:
 
     a recipe   an operator over one class of each input: what it costs itself is one number, and so its cheapest plan is
@@ -29,6 +29,7 @@ from typing import Any
 from unshuffle.algebra.operators import LocalSort, Move
 from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.properties import Alternative, Delivered, EveryPartition, Required
+from unshuffle.properties.match_local import implied_local
 from unshuffle.search.enforcers import Enforcement, exchanges
 from unshuffle.search.memo import Group
 from unshuffle.search.optimize import ANYTHING, Implementation, Search
@@ -270,7 +271,14 @@ class Ranking:
             yield group.floor, _over_classes(lambda: self._natural(group, unsorted), self._sort(group, required))
 
     def _sort(self, group: Group, required: Required) -> Over:
-        return lambda inputs: self._search.sorted_over(group, inputs[0], required)
+        """A sort of what is in order already is no plan to compare with."""
+
+        def over(inputs: tuple[Physical, ...]) -> Physical | None:
+            if implied_local(inputs[0].delivered.local, required.local, group.facts):
+                return None
+            return self._search.sorted_over(group, inputs[0], required)
+
+        return over
 
     def _moves(self, group: Group, each: Enforcement, required: Required) -> Open:
         def over(inputs: tuple[Physical, ...]) -> Physical | None:
