@@ -8,11 +8,16 @@ from pathlib import Path
 from benchmarks import tpcds, tpch
 from benchmarks.described import Described, parse
 
-from unshuffle.render.text import text
-from unshuffle.render.tree import tree
+from unshuffle.cost.machine import Machine
+from unshuffle.optimizer import Options, optimize
+from unshuffle.render.physical import physical_tree
+from unshuffle.render.text import compact
+from unshuffle.verify import verify
 
 from .cases import Case
 
+# Plans must not depend on the machine that runs the tests.
+EIGHT_CORES = Options(machine=Machine(cores=8))
 WORKLOADS = {"tpch": tpch.queries, "tpcds": tpcds.queries}
 
 
@@ -34,8 +39,10 @@ class Planner:
         script = described.bind(
             case.query or _workload(case), case.name, is_script="script" in case.option("as"), rows=case.rows
         )
-        shown = text(tree(script)).replace(f"{described.folder}/", "")
-        return Planned("\n".join(line.rstrip() for line in shown.splitlines()), frozenset())
+        optimized = optimize(script, EIGHT_CORES)
+        verify(optimized)
+        shown = compact(physical_tree(optimized)).replace(f"{described.folder}/", "")
+        return Planned("\n".join(line.rstrip() for line in shown.splitlines()), frozenset(optimized.trace.rules))
 
     def _tables(self, description: str) -> Described:
         if description not in self._described:

@@ -15,7 +15,14 @@ def count(number: float) -> str:
     for size, word in _LARGE:
         if number >= size * 0.9995:
             return f"{_digits(number / size)} {word}"
-    return f"{round(number, 2 - len(str(int(number)))) if number >= 100_000 else round(number):,.0f}"
+    return f"{round(number):,}" if number < 100_000 else f"{round(number / 1000)},000"
+
+
+def rough(number: float) -> str:
+    """A number of rows with two digits: small changes of an estimate do not show."""
+    if not isfinite(number) or number < 100:
+        return count(number)
+    return count(round(number, 2 - len(str(int(number)))))
 
 
 def rows(number: float) -> str:

@@ -49,6 +49,7 @@ def _less(lines: Sequence[str], others: Sequence[str]) -> Iterator[str]:
 def ranked_text(plans: Sequence[Optimized]) -> str:
     best = physical_tree(plans[0])
     lines = [f"The {len(plans)} cheapest plans:"]
+    seen = {Difference((), ()): 1}
     for rank, plan in enumerate(plans, 1):
         if rank == 1:
             lines.append(f"{rank:>3}. {numbers.seconds(plan.cost)}, the plan above")
@@ -58,6 +59,10 @@ def ranked_text(plans: Sequence[Optimized]) -> str:
             f"{rank:>3}. {numbers.seconds(plan.cost)}, {numbers.seconds(more)} more ({_share(more, plans[0])})"
         )
         found = difference(best, physical_tree(plan))
+        if found in seen:
+            lines.append(f"     the operators of plan {seen[found]}, in another order")
+            continue
+        seen[found] = rank
         lines += _some("-", found.without)
         lines += _some("+", found.has)
     return "\n".join(lines)

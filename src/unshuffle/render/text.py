@@ -45,7 +45,7 @@ def compact(nodes: Sequence[Node]) -> str:
 
 
 def _rows(flow: Flow | None) -> str:
-    return f"  ({numbers.count(flow.rows)})" if flow is not None else ""
+    return f"  ({numbers.rough(flow.rows)})" if flow is not None else ""
 
 
 def _margin(flow: Flow | None) -> str:

@@ -1,8 +1,9 @@
 """The N cheapest plans of a goal, exactly, in order of their cost.
 
 The search keeps one winner a goal. Here every plan that the search could have made is considered: the same requests, sorts
-(but none of what is sorted) and exchanges, over all plans of the inputs and not only their winners. What an operator costs and delivers depends on its
-inputs only through how they lie, so plans are kept in classes, one for each layout that a goal can deliver:
+(but none of what is sorted) and exchanges, over all plans of the inputs and not only their winners. What an operator costs
+and delivers depends on its inputs only through how they lie, so plans are kept in classes, one for each layout that a goal
+can deliver:
 
     a recipe   an operator over one class of each input: what it costs itself is one number, and so its cheapest plan is
                over the cheapest plans of the classes, its next one over the next of one of them, and so on

@@ -15,17 +15,23 @@ from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
 from unshuffle.properties import (
     Anyhow,
+    Clustered,
     CoPartitioned,
     Delivered,
     EveryPartition,
     OnePartition,
+    Partitioned,
     Proof,
     Required,
+    RequiredPartitioning,
+    match,
 )
+from unshuffle.properties.functions import Unknown
 from unshuffle.properties.proof import HOLDS
 from unshuffle.verify import Standing
 from unshuffle.why.imagine import Whole
 from unshuffle.why.kept import Kept
+from unshuffle.why.tracing import descend
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +101,26 @@ def _exchanges(whole: Whole, standing: Standing, free: Sequence[int]) -> Iterato
         if isinstance(wish, Anyhow | EveryPartition):
             continue
         steps = tuple(step for step in standing.met[place].proof.steps if not isinstance(step.before, tuple))
-        given = (whole.state(node.inputs[place])[0],)
-        yield Avoided("exchange", node, (place,), Required(wish), given, Proof(steps))
+        lies, proof = _from_its_origin(whole, node.inputs[place], wish, Proof(steps))
+        yield Avoided("exchange", node, (place,), Required(wish), (lies,), proof)
+
+
+def _from_its_origin(whole: Whole, node: Physical, wish: RequiredPartitioning, proof: Proof) -> tuple[Delivered, Proof]:
+    """Where the columns of a layout were dropped on the way, nothing is left of it but that rows lie together: the reason
+    is then found further down, where the columns still are."""
+    given = whole.state(node)[0]
+    if not isinstance(wish, Clustered) or not _is_unknown(given):
+        return given, proof
+    for below, columns in descend(whole, node, sorted(wish.maximum, key=lambda c: c.id)):
+        lies, facts = whole.state(below)
+        if isinstance(lies.partitioning, Partitioned) and not _is_unknown(lies):
+            found = match(lies, Required(Clustered(frozenset(columns))), facts)
+            return (lies, found) if isinstance(found, Proof) else (given, proof)
+    return given, proof
+
+
+def _is_unknown(given: Delivered) -> bool:
+    return isinstance(given.partitioning, Partitioned) and isinstance(given.partitioning.function, Unknown)
 
 
 def _sorts(whole: Whole, standing: Standing, free: Sequence[int]) -> Iterator[Avoided]:

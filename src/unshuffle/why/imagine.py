@@ -77,15 +77,16 @@ class Imagined:
         self,
         whole: Whole,
         removed: Iterable[Physical] = (),
-        stored: Mapping[Physical, Delivered] | None = None,
+        given: Mapping[Physical, State] | None = None,
         assuming: bool = False,
     ) -> None:
-        """With `assuming`, dependencies are assumed wherever one would meet a requirement."""
+        """`given` says what else would hold of some nodes. With `assuming`, dependencies are assumed wherever one would
+        meet a requirement."""
         self.broken: list[Broken] = []
         self.assumed: list[Dependency] = []
         self._whole = whole
         self._removed = frozenset(map(id, removed))
-        self._stored = {id(node): layout for node, layout in (stored or {}).items()}
+        self._given = {id(node): state for node, state in (given or {}).items()}
         self._assuming = assuming
         self._states: dict[int, State] = {}
         self._is_changed: dict[int, bool] = {}
@@ -110,7 +111,7 @@ class Imagined:
             below = list(node.inputs)
             if isinstance(node.operator, ops.ReadSpool):
                 below.append(self._whole.spools[node.operator.spool])
-            found = id(node) in self._removed or id(node) in self._stored or any(map(self._changed, below))
+            found = id(node) in self._removed or id(node) in self._given or any(map(self._changed, below))
             self._is_changed[id(node)] = found
         return found
 
@@ -125,8 +126,8 @@ class Imagined:
     def _derived(self, node: Physical) -> State:
         if id(node) in self._removed:
             return self._state(node.inputs[0])
-        if id(node) in self._stored:
-            return self._stored[id(node)], self._whole.state(node)[1]
+        if id(node) in self._given:
+            return self._given[id(node)]
         if isinstance(node.operator, ops.ReadSpool):
             return self._read(node.operator)
         standing = self._whole.derivation.of(node)

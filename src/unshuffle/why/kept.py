@@ -7,18 +7,22 @@ from dataclasses import dataclass
 
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
-from unshuffle.catalog.schema import Column, Dependency
+from unshuffle.catalog.schema import Dependency
 from unshuffle.properties import (
+    Clustered,
     CoPartitioned,
     Delivered,
     InitialPartitioning,
     Partitioned,
     Repartitioning,
+    Required,
     Scattered,
     Serial,
     Sorted,
 )
-from unshuffle.why.imagine import Broken, Imagined, Whole
+from unshuffle.properties.functions import Unknown
+from unshuffle.why.imagine import Broken, Imagined, Whole, with_dependencies
+from unshuffle.why.tracing import descend
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,8 @@ def kept(whole: Whole) -> Iterator[Kept]:
     for node in whole.nodes():
         if isinstance(node.operator, ops.Move | ops.LocalSort):
             broken = Imagined(whole, [node]).broken
-            yield Kept(node, _lowest(broken), _remedy(whole, node) if broken else None)
+            forced = _lowest(broken)
+            yield Kept(node, forced, _remedy(whole, node, forced) if forced is not None else None)
 
 
 def _lowest(broken: Sequence[Broken]) -> Broken | None:
@@ -64,14 +69,37 @@ def _lowest(broken: Sequence[Broken]) -> Broken | None:
     return (same or broken)[0]
 
 
-def _remedy(whole: Whole, node: Physical) -> Remedy | None:
+def _remedy(whole: Whole, node: Physical, forced: Broken) -> Remedy | None:
     imagined = Imagined(whole, [node], assuming=True)
     if imagined.assumed and not imagined.broken:
         return Determined(tuple(dict.fromkeys(imagined.assumed)))
+    for below, dependency in _determined_below(whole, node, forced):
+        delivered, facts = whole.state(below)
+        state = (delivered, with_dependencies(facts, [dependency]))
+        if not Imagined(whole, [node], {below: state}).broken:
+            return Determined((dependency,))
     for stored, scan in _otherwise_stored(whole, node):
-        if not Imagined(whole, stored.gone, {scan: stored.layout}).broken:
+        if not Imagined(whole, stored.gone, {scan: (stored.layout, whole.state(scan)[1])}).broken:
             return stored
     return None
+
+
+def _determined_below(whole: Whole, node: Physical, forced: Broken) -> Iterator[tuple[Physical, Dependency]]:
+    """Layouts that are lost on the way up because their columns are: what is asked for might determine them."""
+    wish = forced.required.partitioning if isinstance(forced.required, Required) else None
+    if not isinstance(wish, Clustered) or forced.place is None:
+        return
+    start = forced.node.inputs[forced.place]
+    on = sorted(wish.maximum, key=lambda c: c.id)
+    passed = False
+    for below, columns in descend(whole, start, on, through=node):
+        place = whole.state(below)[0].partitioning
+        if passed and isinstance(place, Partitioned) and not isinstance(place.function, Unknown):
+            missing = frozenset(place.columns) - frozenset(columns)
+            if missing:
+                yield below, Dependency(frozenset(columns), missing)
+            return
+        passed = passed or below is node
 
 
 def _otherwise_stored(whole: Whole, node: Physical) -> Iterator[tuple[Stored, Physical]]:
@@ -90,14 +118,12 @@ def _otherwise_stored(whole: Whole, node: Physical) -> Iterator[tuple[Stored, Ph
         if scheme is None:
             return
     on = (*(scheme.columns if scheme is not None else ()), *(key.column for key in keys))
-    found = _traced(whole, source, on)
-    if found is None:
+    *_, (scan, columns) = descend(whole, source, on)
+    if not isinstance(scan.operator, ops.FileScan):
         return
-    scan, columns = found
     split = len(scheme.columns) if scheme is not None else 0
     local = tuple(key.on(column) for key, column in zip(keys, columns[split:], strict=True))
     place = Partitioned(scheme.function, tuple(columns[:split])) if scheme is not None else _unsorted(whole, scan)
-    assert isinstance(scan.operator, ops.FileScan)
     if place is not None:
         yield Stored(scan.operator, Delivered(place, local), gone), scan
 
@@ -111,31 +137,3 @@ def _scheme(operator: object) -> Partitioned | None:
 def _unsorted(whole: Whole, scan: Physical) -> Serial | Scattered | Partitioned | None:
     place = whole.state(scan)[0].partitioning
     return place if isinstance(place, Serial | Scattered | Partitioned) else None
-
-
-def _traced(whole: Whole, node: Physical, columns: Sequence[Column]) -> tuple[Physical, list[Column]] | None:
-    """The scan that a node's layout comes from, with what it calls these columns."""
-    now = list(columns)
-    while not isinstance(node.operator, ops.FileScan):
-        operator = node.operator
-        if isinstance(operator, ops.ReadSpool):
-            plan = whole.spools[operator.spool]
-            names = dict(zip(operator.columns, plan.columns, strict=True))
-            node, now = plan, [names[column] for column in now]
-            continue
-        if isinstance(operator, ops.Move) or operator.carried is None:
-            return None
-        below = node.inputs[operator.carried]
-        sources = [_source(whole, node, below, operator.source(column)) for column in now]
-        known = [column for column in sources if column is not None]
-        if len(known) < len(now):
-            return None
-        node, now = below, known
-    return node, now
-
-
-def _source(whole: Whole, node: Physical, below: Physical, column: Column | None) -> Column | None:
-    if column is None or column in below.columns:
-        return column
-    equal = whole.state(node)[1].equals_of(column)
-    return min((c for c in below.columns if c in equal), key=lambda c: c.id, default=None)
