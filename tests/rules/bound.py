@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.described import Described, parse
 
-from unshuffle.algebra.logical import Plan, Reference, walk
+from unshuffle.algebra.logical import Plan, Reference, Script, walk
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.rules.rewriting import Rewrite, Rewriting
 from unshuffle.rules.traverse import ascend, descend
@@ -46,6 +46,10 @@ def _described() -> Described:
 def bind(query: str) -> Plan:
     (output,) = _described().bind(query).outputs
     return output.plan
+
+
+def bind_script(text: str) -> Script:
+    return _described().bind(text, "test.scope", is_script=True)
 
 
 def context_for(plan: Plan, disabled: Sequence[str] = ()) -> Rewriting:

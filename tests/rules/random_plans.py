@@ -59,8 +59,9 @@ CSV = Format("csv")
 class Draw:
     """Draws plans. A column has one number in all of a plan."""
 
-    def __init__(self, draw: Any) -> None:
+    def __init__(self, draw: Any, without: tuple[str, ...] = ()) -> None:
         self.draw = draw
+        self.operators = [name for name in OPERATORS if name not in without]
         self.numbers = ColumnNumbers()
         self.rowsets = count()
 
@@ -138,7 +139,7 @@ class Draw:
     def plan(self, depth: int) -> Plan:
         if depth == 0:
             return self.leaf()
-        return getattr(self, self.pick(*OPERATORS))(depth - 1)  # type: ignore[no-any-return]
+        return getattr(self, self.pick(*self.operators))(depth - 1)  # type: ignore[no-any-return]
 
     def leaf(self) -> Plan:
         match self.pick(*"ttuuukkcv"):

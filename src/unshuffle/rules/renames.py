@@ -65,7 +65,7 @@ class _Dropping:
             case Project(child):
                 plan = self._subqueries(plan)
                 assert isinstance(plan, Project)
-                below, originals = self._readable(plan, *self.plain(child))
+                below, originals = self._input(plan, child)
                 if not originals:
                     return plan if below is child else replace(plan, child=below)
                 refs = _refs(originals)
@@ -79,11 +79,11 @@ class _Dropping:
             case Project() | Filter() | Sort() | Limit() | GroupBy() | Window():
                 plan = self._subqueries(plan)
                 assert isinstance(plan, Project | Filter | Sort | Limit | GroupBy | Window)
-                return _over(plan, *self._readable(plan, *self.plain(plan.child)))
+                return _over(plan, *self._input(plan, plan.child))
             case Join():
                 plan = self._subqueries(plan)
                 assert isinstance(plan, Join)
-                return _joined(plan, self.plain(plan.left), self.plain(plan.right))
+                return _joined(plan, self._input(plan, plan.left), self._input(plan, plan.right))
             case Shared():
                 return self._rowset(plan), _NONE
             case _:
@@ -92,13 +92,13 @@ class _Dropping:
     def _subqueries(self, plan: Plan) -> Plan:
         return map_subqueries(plan, self.closed) if self._nested else plan
 
-    def _readable(self, plan: Plan, child: Plan, originals: Originals) -> tuple[Plan, Originals]:
-        """The input under names that the operator's subqueries can read."""
-        if originals and self._nested:
+    def _input(self, plan: Plan, child: Plan) -> tuple[Plan, Originals]:
+        """An input without renames; with them if a subquery of the operator reads it, for its plan knows these names."""
+        if self._nested:
             taken = frozenset[Column]().union(*map(taken_by_subqueries, expressions_of(plan)))
-            if not taken.isdisjoint(originals):
-                return _named(child, originals, plan.children[0].columns), _NONE
-        return child, originals
+            if not taken.isdisjoint(child.columns):
+                return self.closed(child), _NONE
+        return self.plain(child)
 
     def _rowset(self, plan: Shared) -> Shared:
         if id(plan) not in self._shared:
@@ -170,9 +170,6 @@ def _joined(plan: Join, left: tuple[Plan, Originals], right: tuple[Plan, Origina
     if not originals:
         return over_inputs(plan, lambda each: left[0] if each is plan.left else right[0], nested=False), _NONE
     condition = None if plan.condition is None else substitute(plan.condition, _refs(originals))
-    if plan.condition is not None and not taken_by_subqueries(plan.condition).isdisjoint(originals):
-        sides = _named(*left, plan.left.columns), _named(*right, plan.right.columns)
-        return replace(plan, left=sides[0], right=sides[1]), _NONE
     join = replace(plan, left=left[0], right=right[0], condition=condition, kept=None)
     made = {column: column for column in join.made}
     kept = tuple(dict.fromkeys(made[originals.get(column, column)] for column in plan.columns))
