@@ -13,8 +13,9 @@ the subquery, as often as they are there. Each operator on the way either lets a
 | GroupBy by K      | on columns of K always; else only an equality with the outer row, whose column joins K: all     |
 |                   | rows with that value are one outer row's, so groups stay what they were                         |
 | Window            | an equality likewise, whose column joins PARTITION BY                                           |
+| Limit of a Sort   | an equality likewise: the first rows of all become the first of each value, by row_number()     |
 | GroupBy, no keys  | never: over no rows it yields a row, and the condition above it would take that row away        |
-| Limit, set ops    | never: which rows are the first depends on the outer row                                        |
+| set operations    | never                                                                                           |
 
 An equality that compares under a cast (a string with a number) adds the cast column to K: '1' and '01' are two strings
 and one number.
@@ -33,8 +34,10 @@ from unshuffle.algebra.expressions import (
     Exists,
     Expression,
     InSubquery,
+    Literal,
     Ref,
     ScalarSubquery,
+    WindowCall,
     columns_of,
     connect,
     walk,
@@ -44,6 +47,7 @@ from unshuffle.algebra.logical import (
     Filter,
     GroupBy,
     Join,
+    Limit,
     Plan,
     Project,
     Sort,
@@ -60,6 +64,7 @@ from unshuffle.rules.computed import Computed
 from unshuffle.rules.conditions import substitute, taken_by_subqueries
 
 BOOLEAN = pa.bool_()
+TRUE = Literal(True, BOOLEAN)
 Columns = frozenset[Column]
 
 
@@ -109,6 +114,10 @@ def pull(plan: Plan, outer: Columns, numbers: ColumnNumbers) -> Uncorrelated | N
             return _window(plan, outer, numbers)
         case Sort(child):
             return pull(child, outer, numbers)
+        case Limit(Project(below, outputs), count, offset):
+            return _project(Project(Limit(below, count, offset), outputs), outer, numbers)
+        case Limit(Sort()):
+            return _limit(plan, outer, numbers)
         case _:
             return None
 
@@ -237,6 +246,26 @@ def _window(plan: Window, outer: Columns, numbers: ColumnNumbers) -> Uncorrelate
     more = tuple(Ref(column) for column in keyed.keys)
     calls = tuple((c, replace(w, partition=tuple(dict.fromkeys((*w.partition, *more))))) for c, w in plan.calls)
     return Uncorrelated(Window(keyed.plan, calls), keyed.conditions, below.late)
+
+
+def _limit(plan: Limit, outer: Columns, numbers: ColumnNumbers) -> Uncorrelated | None:
+    assert isinstance(plan.child, Sort)
+    order = plan.child.order
+    below = pull(plan.child.child, outer, numbers)
+    if below is None or not _computable(plan.child, below, outer):
+        return None
+    keyed = by_keys(below, outer, numbers)
+    if keyed is None:
+        return None
+    place = numbers.new("place", pa.int32(), nullable=False)
+    call = WindowCall(Call("row_number", (), place.type), tuple(map(Ref, keyed.keys)), order, None)
+    first: list[Expression] = []
+    if plan.offset:
+        first.append(Call(">", (Ref(place), Literal(plan.offset, pa.int32())), BOOLEAN))
+    if plan.count is not None:
+        first.append(Call("<=", (Ref(place), Literal(plan.offset + plan.count, pa.int32())), BOOLEAN))
+    numbered = Window(keyed.plan, ((place, call),))
+    return Uncorrelated(Filter(numbered, connect("and", first or [TRUE])), keyed.conditions, below.late)
 
 
 def _computable(plan: Plan, below: Uncorrelated, outer: Columns) -> bool:

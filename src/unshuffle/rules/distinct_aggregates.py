@@ -102,7 +102,7 @@ def _of_parts(call: AggregateCall, part: Column) -> AggregateCall:
 def _as_before(
     column: Column, call: AggregateCall, whole: AggregateCall, context: Rewriting
 ) -> tuple[Column, Expression] | None:
-    """The whole under a column of its own, and the aggregate made of it: of its old type, and 0 if there is no row to count."""
+    """The whole under a column of its own, and the aggregate made of it: of its old type, 0 if there is nothing to count."""
     if call.function == "count":
         made = context.numbers.like(column, nullable=True)
         return made, Call("coalesce", (Ref(made), Literal(0, call.type)), call.type)

@@ -29,17 +29,12 @@ from unshuffle.algebra.expressions import (
     map_operands,
 )
 from unshuffle.algebra.logical import (
-    Distinct,
     Filter,
     GroupBy,
     Join,
     Limit,
     Plan,
     Project,
-    Reference,
-    Sort,
-    Values,
-    Window,
 )
 from unshuffle.algebra.predicates import conjunction, is_deterministic, not_null_if_true
 from unshuffle.catalog.joins import JoinKind
@@ -47,6 +42,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.rules.computed import only
 from unshuffle.rules.correlation import (
     BOOLEAN,
+    TRUE,
     Columns,
     Uncorrelated,
     by_keys,
@@ -56,19 +52,17 @@ from unshuffle.rules.correlation import (
     substituted,
 )
 from unshuffle.rules.rewriting import Rewriting
+from unshuffle.rules.subquery_shapes import (
+    NULL,
+    ZERO,
+    existing,
+    is_first_row,
+    is_one_row,
+    made_in,
+    over_aggregates,
+)
 
 ONE = Literal(1, pa.int32())
-TRUE = Literal(True, BOOLEAN)
-
-# What aggregates are over no rows. One that is in neither set may be anything, and is left alone.
-_ZERO = frozenset(("count", "count_if", "regr_count", "approx_count_distinct"))
-_NULL = frozenset(
-    ("sum", "avg", "mean", "min", "max", "any", "some", "every", "bool_and", "bool_or", "any_value", "first",
-     "first_value", "last", "last_value", "max_by", "min_by", "std", "stddev", "stddev_pop", "stddev_samp", "variance",
-     "var_pop", "var_samp", "corr", "covar_pop", "covar_samp", "kurtosis", "skewness", "median", "percentile",
-     "percentile_cont", "percentile_disc", "approx_percentile", "percentile_approx", "try_sum", "try_avg", "bit_and",
-     "bit_or", "bit_xor")
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -85,7 +79,7 @@ class Joined:
         return frozenset(self.plan.columns)
 
     def keep(self, conditions: list[Expression]) -> None:
-        condition = conjunction(conditions)
+        condition = conjunction(part for part in conditions if part != TRUE)
         self.plan = self.plan if condition is None else Filter(self.plan, condition)
 
     def over(self, columns: tuple[Column, ...], conditions: list[Expression]) -> Plan:
@@ -96,7 +90,7 @@ class Joined:
     def _pulled(self, subquery: Subquery, plan: Plan) -> Uncorrelated | None:
         """The subquery's plan by itself. None if it reads more than the outer plan, or has columns that are already
         there: a subquery that was written once and is used twice, under an alias, can be joined only once."""
-        if not subquery.outer <= self.outer or not _made_in(subquery.plan).isdisjoint(_made_in(self.plan)):
+        if not subquery.outer <= self.outer or not made_in(subquery.plan).isdisjoint(made_in(self.plan)):
             return None
         return pull(plan, self.outer, self.context.numbers)
 
@@ -122,8 +116,8 @@ class Joined:
         return None if done else self.value(condition, null_is_false=True)
 
     def _exists(self, subquery: Exists, kind: JoinKind) -> bool:
-        core = _existing(subquery.plan)
-        if not subquery.outer or _is_one_row(core):
+        core = existing(subquery.plan)
+        if not subquery.outer or is_one_row(core):
             return False
         inner = self._pulled(subquery, core)
         if inner is None:
@@ -145,7 +139,7 @@ class Joined:
 
     def _membership(self, subquery: InSubquery) -> tuple[list[Call], Uncorrelated] | None:
         """The comparisons that IN makes with each row of its plan, and the plan."""
-        if _is_one_row(subquery.plan) or not all(map(_is_plain, subquery.operands)):
+        if is_one_row(subquery.plan) or not all(map(_is_plain, subquery.operands)):
             return None
         inner = self._pulled(subquery, subquery.plan)
         if inner is None:
@@ -203,12 +197,12 @@ class Joined:
         return found
 
     def _existence(self, subquery: Exists) -> Expression | None:
-        core = _existing(subquery.plan)
+        core = existing(subquery.plan)
         numbers = self.context.numbers
-        if _is_one_row(core):
+        if is_one_row(core):
             self.changed = True
             return TRUE
-        if isinstance(core, Filter) and _is_one_row(core.child):
+        if isinstance(core, Filter) and is_one_row(core.child):
             # The one row of an aggregate, or none where HAVING is not true.
             self.changed = True
             having = Project(core.child, ((numbers.new("having", BOOLEAN), core.predicate),))
@@ -221,7 +215,7 @@ class Joined:
         return None if inner is None else self._marked(inner)
 
     def _membership_value(self, subquery: InSubquery, null_is_false: bool) -> Expression | None:
-        if _is_one_row(subquery.plan) and len(subquery.operands) == 1:
+        if is_one_row(subquery.plan) and len(subquery.operands) == 1:
             # In one row is equal to it, NULL or not.
             self.changed = True
             only = self.value(ScalarSubquery(subquery.plan, subquery.outer))
@@ -251,12 +245,12 @@ class Joined:
     def _scalar(self, subquery: ScalarSubquery) -> Expression | None:
         if not subquery.outer:
             return None
-        found = _over_aggregates(subquery.plan)
+        found = over_aggregates(subquery.plan)
         return self._single(subquery) if found is None else self._aggregated(subquery, *found)
 
     def _aggregated(self, subquery: ScalarSubquery, aggregation: GroupBy, value: Expression) -> Expression | None:
         calls = [call for _, call in aggregation.aggregates]
-        if any(call.function not in _ZERO | _NULL for call in calls):
+        if any(call.function not in ZERO | NULL for call in calls):
             return None
         inner = self._pulled(subquery, aggregation.child)
         if inner is None or any(not columns_of(call).isdisjoint(self.outer | inner.late.keys()) for call in calls):
@@ -269,91 +263,34 @@ class Joined:
         return whole
 
     def _single(self, subquery: ScalarSubquery) -> Expression | None:
-        """A query that has at most one row for an outer row, because of a key."""
+        """A query that has at most one row for an outer row, because of a key or a LIMIT."""
         inner = self._pulled(subquery, subquery.plan)
         if inner is None:
             return None
         (column,) = subquery.plan.columns
         if column in inner.late:
             value = inner.late[column]
-            if inner.conditions or not _is_one_row(inner.plan) or not columns_of(value) <= self.outer:
+            if inner.conditions or not is_one_row(inner.plan) or not columns_of(value) <= self.outer:
                 return None
             self.changed = True
             return value
         found = [equality(condition, self.outer) for condition in inner.conditions]
         compared = [side.column for each in found if each is not None and isinstance(side := each[1], Ref)]
-        if not self.context.facts(inner.plan).unique(compared):
+        if not is_first_row(subquery.plan) and not self.context.facts(inner.plan).unique(compared):
             return None
         self._join(JoinKind.LEFT, inner.plan, inner.conditions)
         return Ref(column)
-
-
-# --- shapes of subqueries
 
 
 def _is_plain(operand: Expression) -> bool:
     return is_deterministic(operand) and not has_subquery(operand)
 
 
-def _made_in(plan: Plan) -> Columns:
-    """The columns of a plan's operators; a shared rowset's own are the same for all its uses."""
-    if isinstance(plan, Reference):
-        return frozenset(plan.columns)
-    return frozenset(plan.columns).union(*map(_made_in, plan.children))
-
-
-def _existing(plan: Plan) -> Plan:
-    """A simpler plan that has a row if and only if this one has."""
-    match plan:
-        case Project(child) | Sort(child) | Distinct(child) | Window(child):
-            return _existing(child)
-        case GroupBy(child, keys) if keys:
-            return _existing(child)
-        case Limit(child, count, 0) if count is None or count > 0:
-            return _existing(child)
-        case _:
-            return plan
-
-
-def _is_one_row(plan: Plan) -> bool:
-    """Does it yield exactly one row, whatever its input?"""
-    match plan:
-        case Project(child) | Sort(child):
-            return _is_one_row(child)
-        case GroupBy(keys=()):
-            return True
-        case Values(rows):
-            return len(rows) == 1
-        case _:
-            return False
-
-
-def _over_aggregates(plan: Plan) -> tuple[GroupBy, Expression] | None:
-    """A one-row aggregate beneath a scalar subquery, and the subquery's value over its columns. HAVING leaves no row where
-    it is not true, and the value of no row is NULL."""
-    value: Expression = Ref(plan.columns[0])
-    while True:
-        match plan:
-            case Project(child, outputs):
-                replaced = substituted(value, dict(outputs))
-                if replaced is None:
-                    return None
-                value, plan = replaced, child
-            case Filter(child, predicate):
-                value, plan = Case(((predicate, value),), None, value.type), child
-            case Sort(child):
-                plan = child
-            case GroupBy(keys=()):
-                return plan, value
-            case _:
-                return None
-
-
 def _counts(aggregation: GroupBy) -> Mapping[Column, Expression]:
     return {
         column: Call("coalesce", (Ref(column), Literal(0, pa.int64())), call.type)
         for column, call in aggregation.aggregates
-        if call.function in _ZERO
+        if call.function in ZERO
     }
 
 

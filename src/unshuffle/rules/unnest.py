@@ -22,6 +22,7 @@ from unshuffle.algebra.expressions import (
     Expression,
     InSubquery,
     ScalarSubquery,
+    columns_of,
     connect,
     map_operands,
     walk,
@@ -29,6 +30,7 @@ from unshuffle.algebra.expressions import (
 from unshuffle.algebra.logical import Filter, GroupBy, GroupingSets, Join, Plan, Project
 from unshuffle.algebra.predicates import conjunction, conjuncts
 from unshuffle.catalog.joins import JoinKind
+from unshuffle.catalog.schema import Column
 from unshuffle.rules.correlation import BOOLEAN, has_subquery
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.subqueries import Joined
@@ -97,16 +99,32 @@ def unnest_aggregates(plan: Plan, context: Rewriting) -> Plan | None:
 
 
 def unnest_join(plan: Plan, context: Rewriting) -> Plan | None:
-    """An inner join's condition may as well stand above it, where a filter's subquery can be unnested. An outer join's may
-    not: it decides which rows match, not which are kept."""
-    if not isinstance(plan, Join) or plan.kind is not JoinKind.INNER or plan.kept is not None:
+    """An inner join's condition may as well stand above it, where a filter's subquery can be unnested. So may, beneath the
+    join, one that reads only the side which is extended with NULLs or not kept. Any other condition of an outer join
+    decides which rows match and not which are kept: it stays."""
+    if not isinstance(plan, Join) or not any(has_subquery(part) for part in conjuncts(plan.condition)):
         return None
+    match plan.kind:
+        case JoinKind.INNER if plan.kept is None:
+            rest, hard = _parted(plan, frozenset(plan.columns))
+            return unnest_filter(Filter(replace(plan, condition=rest), connect("and", hard)), context)
+        case JoinKind.LEFT | JoinKind.SEMI | JoinKind.ANTI:
+            rest, hard = _parted(plan, frozenset(plan.right.columns))
+            below = unnest_filter(Filter(plan.right, connect("and", hard)), context) if hard else None
+            return None if below is None else replace(plan, right=below, condition=rest)
+        case JoinKind.RIGHT:
+            rest, hard = _parted(plan, frozenset(plan.left.columns))
+            below = unnest_filter(Filter(plan.left, connect("and", hard)), context) if hard else None
+            return None if below is None else replace(plan, left=below, condition=rest)
+        case _:
+            return None
+
+
+def _parted(plan: Join, columns: frozenset[Column]) -> tuple[Expression | None, list[Expression]]:
+    """What stays of a join's condition, and the conditions by subqueries that read these columns only."""
     parts = conjuncts(plan.condition)
-    hard = [part for part in parts if has_subquery(part)]
-    if not hard:
-        return None
-    below = replace(plan, condition=conjunction(part for part in parts if part not in hard))
-    return unnest_filter(Filter(below, connect("and", hard)), context)
+    hard = [part for part in parts if has_subquery(part) and columns_of(part) <= columns]
+    return conjunction(part for part in parts if part not in hard), hard
 
 
 RULES = (unnest_filter, unnest_project, unnest_aggregates, unnest_join)
