@@ -45,7 +45,7 @@ class Profile:
 
 def profile(column: pa.ChunkedArray, type: pa.DataType) -> Profile:
     """All about a column of a type that has an order."""
-    encoded = _one_zero(column.cast(type)).dictionary_encode().unify_dictionaries()
+    encoded = _one_form(column.cast(type)).dictionary_encode().unify_dictionaries()
     indices = [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
     codes = np.concatenate(indices) if indices else np.empty(0, dtype=np.int32)
     values = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], type)
@@ -53,8 +53,12 @@ def profile(column: pa.ChunkedArray, type: pa.DataType) -> Profile:
     return Profile(statistics(values, counts, len(codes), type), codes, len(values))
 
 
-def _one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
+def _one_form(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers that GROUP BY calls equal have one form: adding 0 makes -0.0 0.0, and of the many NaNs there are, one stays."""
+    if not pa.types.is_floating(column.type):
+        return column
+    nan = pa.scalar(float("nan"), column.type)
+    return pc.if_else(pc.is_nan(column), nan, pc.add(column, pa.scalar(0.0, column.type)))
 
 
 def statistics(values: pa.Array, counts: npt.NDArray[np.int64], rows: int, type: pa.DataType) -> ColumnStatistics:
