@@ -64,4 +64,4 @@ def test_times(time: float, shown: str) -> None:
 
 def test_one_row_is_no_rows() -> None:
     assert (numbers.rows(1), numbers.rows(2)) == ("1 row", "2 rows")
-    assert (numbers.counted(1, "sort"), numbers.counted(0, "sort")) == ("1 sort", "0 sorts")
+    assert (numbers.counted(1, "sort"), numbers.counted(0, "sort")) == ("1 sort", "no sorts")

@@ -71,7 +71,7 @@ def _summary(optimized: Optimized, reasons: Reasons) -> Iterator[str]:
     sorts = len(reasons.kept) - len(moves)
     moved = numbers.size(sum(node.amount.bytes for node in moves))
     yield f"Estimated time {numbers.seconds(optimized.cost)}; planned in {numbers.seconds(optimized.milliseconds / 1e3)}."
-    said = f"{numbers.counted(len(moves), 'exchange')} of {moved}" if moves else "no exchange"
+    said = numbers.counted(len(moves), "exchange") + (f" of {moved}" if moves else "")
     yield f"The plan has {said} and {numbers.counted(sorts, 'sort')}; {_avoided(reasons)}."
     for note in optimized.trace.notes:
         yield f"Note: {note}."

@@ -57,4 +57,4 @@ def _digits(number: float) -> str:
 
 
 def counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    return f"{number} {word}" if number == 1 else f"{number or 'no'} {word}s"

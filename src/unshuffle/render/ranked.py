@@ -54,10 +54,7 @@ def ranked_text(plans: Sequence[Optimized]) -> str:
         if rank == 1:
             lines.append(f"{rank:>3}. {numbers.seconds(plan.cost)}, the plan above")
             continue
-        more = plan.cost - plans[0].cost
-        lines.append(
-            f"{rank:>3}. {numbers.seconds(plan.cost)}, {numbers.seconds(more)} more ({_share(more, plans[0])})"
-        )
+        lines.append(f"{rank:>3}. {numbers.seconds(plan.cost)}, {_more(plan.cost - plans[0].cost, plans[0].cost)}")
         found = difference(best, physical_tree(plan))
         if found in seen:
             lines.append(f"     the operators of plan {seen[found]}, in another order")
@@ -68,9 +65,11 @@ def ranked_text(plans: Sequence[Optimized]) -> str:
     return "\n".join(lines)
 
 
-def _share(more: float, best: Optimized) -> str:
-    share = more / best.cost if best.cost else 0.0
-    return "as much" if share < 0.000_05 else f"{share:+.2%}"
+def _more(more: float, best: float) -> str:
+    if more <= 0:
+        return "as much"
+    share = more / best if best else 0.0
+    return f"{numbers.seconds(more)} more" + (f" ({share:+.2%})" if share >= 0.000_05 else "")
 
 
 def _some(sign: str, lines: Sequence[str]) -> Iterator[str]:
