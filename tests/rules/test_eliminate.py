@@ -221,6 +221,13 @@ CONDITIONS = [
         """,
     ),
     (
+        "select a from t where a is null and a > 1",
+        """
+        project a
+          nothing(a, b, c, s, x)
+        """,
+    ),
+    (
         "select a from t where a = null",
         """
         project a

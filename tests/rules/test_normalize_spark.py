@@ -74,6 +74,8 @@ QUERIES = [
     "select * from t left join u on a = d and b > 0 and e > 1 where c > 0 or c is null",
     "select * from t left join u on a = d and b > 0 where coalesce(f, 0) = 0",
     "select * from t left join u on a = d where f is null",
+    "select b, e, r from t left join u on a = d and e > 1 where d is null and b is not null",
+    "select b, coalesce(e, 7) from t left join u on a = d where e is null and d is null",
     "select * from t right join u on a = d and b > 0 and e > 1 where f > 0",
     "select * from t right join u on a = d where b = 1",
     "select * from t full join u on a = d and b > 0",

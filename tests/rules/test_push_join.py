@@ -200,6 +200,19 @@ OUTER_JOINS = [
               k(id, v, w, n)
         """,
     ),
+    # only the rows without a match
+    (
+        "select b, e from t left join u on a = d and e > 1 where d is null and c = 1",
+        """
+        project b, e
+          project a, b, c, s, x, d = CAST(NULL AS int), e = CAST(NULL AS int), f = CAST(NULL AS bigint), r = CAST(NULL AS string)
+            left anti on a = d
+              filter c = 1
+                t(a, b, c, s, x)
+              filter e > 1
+                u(d, e, f, r)
+        """,
+    ),
 ]
 
 

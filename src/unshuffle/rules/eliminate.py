@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from unshuffle.algebra.expressions import AggregateCall, Call, Case, Cast, Expression, Literal, Ref, connect
 from unshuffle.algebra.logical import Distinct, Filter, GroupBy, Limit, Plan, Project, Sort
-from unshuffle.algebra.predicates import conjunction, conjuncts, is_deterministic
+from unshuffle.algebra.predicates import conjunction, conjuncts, is_deterministic, not_null_if_true
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.types import BIGINT, BOOLEAN, DOUBLE
 from unshuffle.properties.equality import Constant
@@ -215,13 +215,14 @@ def decide_filter(plan: Plan, context: Rewriting) -> Plan | None:
 
 
 def _contradict(conditions: Sequence[Expression]) -> bool:
-    """a = 5 and a = 6."""
+    """a = 5 and a = 6; a is null and a > 6."""
     fixed: dict[Column, Constant] = {}
     for condition in conditions:
         found = constant_value(condition)
         if found is not None and fixed.setdefault(found[0], found[1]).differs_from(found[1]):
             return True
-    return False
+    nulls = [part.arguments[0] for part in conditions if isinstance(part, Call) and part.function == "isnull"]
+    return bool(nulls) and any(Ref(column) in nulls for part in conditions for column in not_null_if_true(part))
 
 
 RULES = (group_by_of_unique, distinct_of_unique, shorten_sort, drop_limit, simplify_reflexive, decide_filter)

@@ -1,5 +1,5 @@
 """Filters and joins: conditions go to the side they read, comma joins get the conditions that connect them, and an outer
-join whose invented NULLs nobody wants is none.
+join whose invented NULLs are not wanted, or are all that is wanted, is none.
 
 Which way a condition on one side's columns may go (L, R: the left, the right input; ON: it stays in the join's condition;
 above: it stays in a filter over the join):
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unshuffle.algebra.expressions import Call, Expression, Ref
+from unshuffle.algebra.expressions import Call, Expression, Literal, Ref
 from unshuffle.algebra.logical import Distinct, Filter, GroupBy, Join, Plan, Project, SetOperation, Sort
 from unshuffle.algebra.predicates import conjunction, conjuncts, not_null_if_true
 from unshuffle.catalog.joins import JoinKind
@@ -121,6 +121,34 @@ def simplify_outer_joins(plan: Plan, context: Rewriting) -> Plan | None:
     return None
 
 
+@on(Filter)
+def null_test_as_anti_join(plan: Plan, context: Rewriting) -> Plan | None:
+    """A filter that wants a column of the extended side to be NULL, which no match has so, wants the rows without a match:
+    an anti join has them, and the other side's columns are NULL.
+
+    Not if a match may have it NULL: if the join's condition can be true of a NULL there.
+    """
+    if not (isinstance(plan, Filter) and isinstance(plan.child, Join) and plan.child.kind is JoinKind.LEFT):
+        return None
+    join = plan.child
+    there = frozenset(join.right.columns)
+    if join.condition is None or any(column.type is None for column in join.columns if column in there):
+        return None
+    never = (not_null_if_true(join.condition) | context.facts(join.right).never_null) & there
+    parts = conjuncts(plan.predicate)
+    tests = [part for part in parts if isinstance(part, Call) and part.function == "isnull" and _solid_in(part, never)]
+    if not tests:
+        return None
+    unmatched = Join(JoinKind.ANTI, join.left, join.right, join.condition)
+    outputs = tuple((c, Literal(None, c.type) if c in there else Ref(c)) for c in join.columns)
+    return filtered(Project(unmatched, outputs), [part for part in parts if part not in tests])
+
+
+def _solid_in(null_test: Call, never_null: Columns) -> bool:
+    (tested,) = null_test.arguments
+    return isinstance(tested, Ref) and tested.column in never_null
+
+
 def reject_nulls(plan: Plan, columns: Columns) -> Plan:
     """The plan simplified, given that rows with a NULL in one of `columns` are thrown away above it."""
     columns &= frozenset(plan.columns)
@@ -187,4 +215,4 @@ def _sides(join: Join) -> tuple[Columns, Columns]:
     return frozenset(join.left.columns), frozenset(join.right.columns)
 
 
-RULES = (simplify_outer_joins, push_through_join, push_join_condition)
+RULES = (simplify_outer_joins, null_test_as_anti_join, push_through_join, push_join_condition)
