@@ -22,7 +22,7 @@ enough, and the cheapest plan of the root is the cheapest there is.
 Four things keep the tables small and lose nothing:
 
     a plan is dropped if another, no dearer, has the same partitioning and an order that implies its own
-    a plan is dropped if it costs more, with the cheapest way to read the tables it does not read yet, than `limit`
+    a plan is dropped if it costs more than `limit` with the least that the rest of any plan around it can cost
     sorts look only at columns that some operator above looks at, and as long a permutation as possible
     where no order comes out of an operator's input, one plan a partitioning of it is enough
 
@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from math import inf
 from typing import Any
 
@@ -82,7 +82,7 @@ from unshuffle.properties import (
     partitions_of,
     ranged,
 )
-from unshuffle.properties.layouts import connections
+from unshuffle.properties.layouts import reading
 from unshuffle.properties.match_local import implied_local
 from unshuffle.properties.structure import columns_of
 from unshuffle.search.memo import Group
@@ -169,22 +169,18 @@ class Enumeration:
         self.groups = list(_bottom_up(root))
         self.names = _Names(self.groups)
         self.tables: dict[int, Table] = {}
-        self.leaves = self._leaves()
-        self.least_of_leaf: dict[int, float] = {}
+        self.floor, self.rest = self._floors()
         self.counts = self._counts()
         self.own_counts = self._own_counts()
         self.stored = self._stored()
         self.types = self._types()
         self.orders = self._orders()
-        self.needed, self.copied = self._needed()
+        self.needed, self.aligned, self.copied = self._needed()
         self._amounts: dict[tuple[int, Partitioning], Amount] = {}
         self._met: dict[Any, bool] = {}
+        self._least: dict[tuple[int, bool], float] = {}
 
     def best(self) -> Found | None:
-        for group in self.groups:
-            if not self.leaves[group.number] - {group.number}:
-                table = self._in_place(group, inf)
-                self.least_of_leaf[group.number] = min(each.cost for each in table)
         for group in self.groups:
             self.tables[group.number] = self._table(group)
         return cheapest(each for each in self.tables[self.root.number] if not _is_wanted(each.delivered))
@@ -195,18 +191,26 @@ class Enumeration:
 
     # --- what occurs in the query
 
-    def _leaves(self) -> dict[int, frozenset[int]]:
-        found: dict[int, frozenset[int]] = {}
+    def _floors(self) -> tuple[dict[int, float], dict[int, float]]:
+        """What each group costs at the least, and what the rest of a plan does that has the group in it."""
+        least: dict[int, float] = {}
+        floor: dict[int, float] = {}
         for group in self.groups:
-            below = [frozenset((group.number,))] if not group.implementations[0].inputs else []
-            below += [found[child.number] for child in group.implementations[0].inputs]
-            found[group.number] = frozenset[int]().union(*below)
-        return found
-
-    def _rest(self, group: Group) -> float:
-        """The least that the tables cost that this group does not read."""
-        others = self.leaves[self.root.number] - self.leaves[group.number]
-        return sum(self.least_of_leaf[leaf] for leaf in others)
+            whole = Amount(group.rows, group.bytes, 1, 0.0)
+            costs = []
+            for each in group.implementations:
+                below = [Amount(child.rows, child.bytes, 1, 0.0) for child in each.inputs]
+                least[id(each)] = self.model.least(each.operator, below, whole)
+                costs.append(least[id(each)] + sum(floor[child.number] for child in each.inputs))
+            floor[group.number] = min(costs)
+        rest = {group.number: inf for group in self.groups}
+        rest[self.root.number] = 0.0
+        for group in reversed(self.groups):
+            for each in group.implementations:
+                whole_plan = rest[group.number] + least[id(each)] + sum(floor[c.number] for c in each.inputs)
+                for child in each.inputs:
+                    rest[child.number] = min(rest[child.number], whole_plan - floor[child.number])
+        return floor, rest
 
     def ideal(self, group: Group) -> int:
         return self.model.ideal_partitions(group.rows, group.bytes)
@@ -269,9 +273,11 @@ class Enumeration:
                             found[keys[: length + 1]] = None
         return tuple(found)
 
-    def _needed(self) -> tuple[dict[int, frozenset[int]], frozenset[int]]:
-        """The names that the operators above each group look at, and the groups that some operator wants a copy of."""
+    def _needed(self) -> tuple[dict[int, frozenset[int]], dict[int, frozenset[int]], frozenset[int]]:
+        """The names that the operators above each group look at, those that they want inputs laid out alike on, and the
+        groups that some operator wants a copy of."""
         found: dict[int, frozenset[int]] = {group.number: frozenset() for group in self.groups}
+        aligned = dict(found)
         copied: set[int] = set()
         for group in reversed(self.groups):
             for each in group.implementations:
@@ -287,10 +293,11 @@ class Enumeration:
                                 copied.add(child.number)
                             case _:
                                 pass
-                        if alternative.joint is not None:
-                            columns |= {key.columns[place] for key in alternative.joint.keys}
-                        found[child.number] |= found[group.number] | frozenset(map(self.names.of, columns))
-        return found, frozenset(copied)
+                        keys = alternative.joint.keys if alternative.joint is not None else ()
+                        alike = frozenset(self.names.of(key.columns[place]) for key in keys)
+                        aligned[child.number] |= aligned[group.number] | alike
+                        found[child.number] |= found[group.number] | alike | frozenset(map(self.names.of, columns))
+        return found, aligned, frozenset(copied)
 
     def _directions(self, column: Column) -> list[Sorted]:
         """Ascending, and as an order of the query wants it."""
@@ -325,7 +332,13 @@ class Enumeration:
         own = self.own_counts[group.number]
         if len(columns) > WIDEST:
             columns = [c for c in columns if self.names.of(c) in self.needed[group.number]]
+        aligned = self.aligned[group.number]
         for on in _subsets(columns, self.names):
+            own_types = tuple(c.type for c in on)
+            for count in own:
+                found[Partitioned(HashFunction(own_types, count), on)] = None
+            if any(self.names.of(c) not in aligned for c in on):
+                continue  # no input will ever lie beside this one
             for types in product(*({c.type, *self.types.get(self.names.of(c), ())} for c in on)):
                 for count in self.counts:
                     function = HashFunction(types, count) if count in own else HashFunction(types, count, WANTED)
@@ -384,7 +397,7 @@ class Enumeration:
     # --- tables
 
     def _table(self, group: Group) -> Table:
-        table = self._in_place(group, self.limit - self._rest(group))
+        table = self._in_place(group, self.limit - self.rest[group.number])
         self._sort(table)
         self._move(table.copy(), table)
         self._sort(table)
@@ -503,7 +516,8 @@ class Enumeration:
                 self._moved(table, Repartitioning(Replicated(), RandomMerge()), least)
 
     def _moved(self, table: Table, how: Exchange, given: Found) -> None:
-        if given.cost >= table.limit:
+        in_place = isinstance(given.delivered.partitioning, Partitioned)
+        if given.cost + self._least_move(table.group, in_place) > table.limit:
             return
         try:
             delivered = exchange(how, given.delivered, table.group.facts)
@@ -513,6 +527,19 @@ class Enumeration:
         plan = self._build(table, ops.Move(how, table.group.columns, readers), (given,), delivered)
         if plan is not None:
             table.add(plan)
+
+    def _least_move(self, group: Group, in_place: bool) -> float:
+        found = self._least.get((group.number, in_place))
+        if found is None:
+            whole = Amount(group.rows, group.bytes, 1, 0.0)
+            how = Repartitioning(Scattered(), RandomMerge()) if in_place else FullMerge(RandomMerge())
+            moves = (
+                ops.Move(how, group.columns, 1.0 if in_place else None),
+                ops.Move(Repartitioning(Replicated(), RandomMerge()), group.columns),
+            )
+            found = min(self.model.least(move, [whole], whole) for move in moves)
+            self._least[group.number, in_place] = found
+        return found
 
 
 def _bottom_up(root: Group) -> Iterator[Group]:
@@ -572,10 +599,10 @@ def _readers(how: Exchange, given: Delivered, facts: Dependencies) -> float | No
     """How many outputs read each input partition where it lies, if not all need to."""
     old, new = given.partitioning, getattr(how, "scheme", None)
     if isinstance(old, Partitioned) and isinstance(new, Partitioned) and not old.nulls_apart:
-        reads = connections(old.function, new.function)
+        read = reading(old.function, new.function)
         alike = all(facts.equal(one, other) for one, other in zip(old.columns, new.columns, strict=False))
-        if reads is not None and alike:
-            average = sum(map(len, reads)) / old.function.partitions
+        if read is not None and alike:
+            average = read.total / old.function.partitions
             return average if average < new.function.partitions else None
     return None
 
@@ -590,13 +617,14 @@ def _sorted_prefix(local: Local) -> tuple[Sorted, ...]:
 
 
 def _subsets(columns: Sequence[Column], names: _Names) -> Iterator[tuple[Column, ...]]:
-    """Every set of columns, in the order of their names, and in both orders where two have one name."""
-    for mask in range(1, 1 << len(columns)):
-        chosen = [column for place, column in enumerate(columns) if mask >> place & 1]
-        for order in permutations(sorted(chosen, key=lambda c: c.id)):
-            numbers = [names.of(column) for column in order]
-            if numbers == sorted(numbers):
-                yield order
+    """Every set of columns (of many, those of up to three), in the order of their names; columns of one name in every order."""
+    for size in range(1, 1 + (len(columns) if len(columns) <= WIDEST else WIDEST - 1)):
+        for chosen in combinations(columns, size):
+            by_name: dict[int, list[Column]] = {}
+            for column in chosen:
+                by_name.setdefault(names.of(column), []).append(column)
+            for orders in product(*(permutations(by_name[name]) for name in sorted(by_name))):
+                yield tuple(column for order in orders for column in order)
 
 
 class _Names:

@@ -56,8 +56,8 @@ class CostModel:
         return _RULES[type(operator)](even, operator, [_anyhow(each) for each in inputs], _anyhow(output)).seconds
 
     def is_even(self, amount: Amount) -> bool:
-        """Do all cores have as much to do, so that no other layout would make work on these rows faster?"""
-        return amount.partitions >= self.machine.cores and amount.largest * self.machine.cores <= 1.0
+        """Can all cores have as much to do: is no partition larger than the share of a core?"""
+        return amount.largest * self.machine.cores <= 1.0
 
     def keep(self, amount: Amount) -> float:
         """Seconds to keep a rowset for those who read it later."""

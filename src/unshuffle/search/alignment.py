@@ -101,10 +101,9 @@ def _follow(
 
 
 def _key_sets(group: Group, each: Implementation, joint: CoPartitioned) -> Iterator[tuple[JoinKey, ...]]:
-    """All keys, and those that serve an operator above or below as well. Constants say nothing."""
+    """All keys, and those that serve an operator above or below as well. What is constant everywhere says nothing."""
     known = [key for key in joint.keys if key.type is not None]
-    first = each.inputs[0].facts
-    usable = [key for key in known if not first.determines((), (key.columns[0],))] or known
+    usable = [key for key in known if not _is_constant(each, key)] or known
     if not usable:
         return
     found: dict[frozenset[int], None] = {frozenset(range(len(usable))): None}
@@ -115,6 +114,11 @@ def _key_sets(group: Group, each: Implementation, joint: CoPartitioned) -> Itera
                 found[one & other] = None
     for chosen in list(found)[:SETS]:
         yield tuple(key for i, key in enumerate(usable) if i in chosen)
+
+
+def _is_constant(each: Implementation, key: JoinKey) -> bool:
+    pairs = zip(each.inputs, key.columns, strict=True)
+    return all(child.facts.determines((), (column,)) for child, column in pairs)
 
 
 def _cuts(group: Group, each: Implementation, keys: list[JoinKey]) -> Iterator[frozenset[int]]:

@@ -40,6 +40,7 @@ from unshuffle.properties import (
     Partitioned,
     Proof,
     RandomMerge,
+    RangeOrdered,
     Repartitioning,
     Replicated,
     Required,
@@ -51,7 +52,7 @@ from unshuffle.properties import (
     match_partitioning,
 )
 from unshuffle.properties.layouts import reading
-from unshuffle.properties.match_local import implied_local
+from unshuffle.properties.structure import columns_of
 from unshuffle.search.alignment import alignments
 from unshuffle.search.enforcers import Enforcement, exchanges, partition_counts, sort_keys
 from unshuffle.search.interest import candidates, prepare
@@ -141,6 +142,7 @@ class _Goal:
 Implement = Callable[[Any, Group], Iterator[Implementation]]
 ANYTHING = Required()
 _GATHER = FullMerge(RandomMerge())
+_COPY = Repartitioning(Replicated(), RandomMerge())
 _READ_IN_PLACE = Repartitioning(Scattered(), RandomMerge())
 
 
@@ -179,8 +181,8 @@ class Search:
         group.floor = 0.0 if floor == inf else floor
         whole = [self._whole(group)]
         # A stored layout may be read in place, for less than any other exchange.
-        cheapest = Move(_READ_IN_PLACE, group.columns, 1.0) if group.stored else Move(_GATHER, group.columns)
-        group.least_move = self.model.least(cheapest, whole, whole[0])
+        moves = (Move(_READ_IN_PLACE, (), 1.0) if group.stored else Move(_GATHER, ()), Move(_COPY, ()))
+        group.least_move = min(self.model.least(each, whole, whole[0]) for each in moves)
 
     @staticmethod
     def _bottom_up(roots: Sequence[Group]) -> Iterator[Group]:
@@ -234,8 +236,7 @@ class Search:
             bound = min(bound, found.cost)
             yield found
         if required.local and not isinstance(required.partitioning, EveryPartition):
-            below = self.solve(group, Required(required.partitioning), bound)
-            if below is not None:
+            for below in self._to_sort(group, Required(required.partitioning), bound):
                 plan = self.sorted_over(group, below, required)
                 if plan is not None and plan.cost < bound:
                     bound = plan.cost
@@ -247,6 +248,23 @@ class Search:
             if plan is not None and plan.cost < bound:
                 bound = plan.cost
                 yield plan
+
+    def _to_sort(self, group: Group, required: Required, limit: float) -> Iterator[Physical]:
+        """Plans that are worth sorting: the cheapest that is laid out as required, and where that lies badly, others."""
+        below = self.solve(group, required, limit)
+        if below is None:
+            return
+        yield below
+        if isinstance(required.partitioning, Clustered | RangeOrdered) and not self._lies_well(group, below):
+            for each in exchanges(required, group, self.ideal(group)):
+                plan = self._moved(group, each, required, limit)
+                if plan is not None and plan is not below:
+                    yield plan
+
+    def _lies_well(self, group: Group, plan: Physical) -> bool:
+        """Would no other layout make work on a plan's rows faster? Not if there are as many partitions as should be, and
+        none is too large."""
+        return plan.amount.partitions >= self.ideal(group) and self.model.is_even(plan.amount)
 
     def natural(self, group: Group, required: Required, limit: float = inf) -> Physical | None:
         """The cheapest plan with an operator at its top that delivers what is required by itself."""
@@ -275,7 +293,7 @@ class Search:
     def _goal(self, goals: dict[Required, _Goal], group: Group, required: Required) -> _Goal:
         goal = goals.get(required)
         if goal is None:
-            simple = simplified(required, group.facts)
+            simple = simplified(required, group.facts, group.column_set)
             goal = goals.get(simple)
             if goal is None:
                 goal = goals[simple] = _Goal(simple)
@@ -388,12 +406,16 @@ class Search:
         if isinstance(place, Clustered):
             meets = required.partitioning
             repeated = joins and isinstance(meets, Clustered) and not group.facts.unique(meets.maximum)
-            if not self.model.is_even(best.amount) or (repeated and child.facts.unique(place.maximum)):
+            if not self._lies_well(child, best) or (repeated and child.facts.unique(place.maximum)):
                 for columns in candidates(child, place.maximum):
                     on = sorted(columns, key=lambda c: c.id)
                     places += [Exactly(hashed(on, count)) for count in partition_counts(child, self.ideal(child))]
-        grouped = joins and request.local and implied_local((), request.local, child.facts)
-        if grouped and not implied_local((), required.local, group.facts):
+        if isinstance(place, RangeOrdered):
+            # What is all in one place is in order, and the operator may make it so: it may fix a column.
+            fixed = group.facts.closure((), child.columns) & child.column_set - child.facts.closure((), child.columns)
+            places += [Clustered(fixed, parallel=place.parallel)] if fixed else []
+        was, now = columns_of(request.local), columns_of(required.local)
+        if joins and was and child.facts.unique(was) and not group.facts.unique(now):
             locals_.append(sort_keys(request.local, child.facts))
         for one, local in list(product(places, locals_))[1:]:
             yield Required(one, local)

@@ -242,7 +242,7 @@ class Ranking:
     # --- goals
 
     def _goal(self, kind: str, group: Group, required: Required, first: First) -> Goal:
-        simple = simplified(required, group.facts)
+        simple = simplified(required, group.facts, group.column_set)
         key = (kind, group.number, simple)
         if key not in self._goals:
             self._goals[key] = Goal(self._same, first(group, simple))

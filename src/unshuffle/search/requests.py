@@ -59,8 +59,9 @@ def accepts_serial(wish: RequiredPartitioning) -> bool:
             return False
 
 
-def simplified(required: Required, facts: Dependencies) -> Required:
-    """A requirement that is met by the same layouts of rows with these facts, on as few columns as possible."""
+def simplified(required: Required, facts: Dependencies, columns: frozenset[Column]) -> Required:
+    """A requirement that is met by the same layouts of rows with these facts and columns. Orders are on as few columns as
+    possible, and clusters on as many, for an operator below may know only one of two columns that determine each other."""
     place = required.partitioning
     if isinstance(place, RangeOrdered):
         keys = tuple(action for action in _simple_local(place.keys, facts) if isinstance(action, Sorted))
@@ -71,6 +72,9 @@ def simplified(required: Required, facts: Dependencies) -> Required:
             place = Clustered(frozenset((place.keys[0].column,)), parallel=place.parallel)
     if isinstance(place, Clustered | RangeOrdered) and isinstance(match_partitioning(Scattered(), place, facts), Proof):
         place = Anyhow(place.parallel)
+    if isinstance(place, Clustered) and place.nulls_meet:
+        reach = facts.closure(place.maximum, columns) & columns
+        place = place if reach == place.maximum else replace(place, maximum=reach)
     local = _simple_local(required.local, facts) if required.local else ()
     if place is required.partitioning and local == required.local:
         return required
