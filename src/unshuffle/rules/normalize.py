@@ -41,7 +41,7 @@ def normalize(plan: Plan, context: Rewriting) -> Plan:
     """The same rows, under the same columns: filters at the scans, no columns that nobody reads."""
     if has_subqueries(plan):
         plan = ascend(plan, unnest.RULES, context)
-    passes = _Passes(context, nested=has_subqueries(plan))
+    passes = _Passes(context, has_subqueries(plan), push_join.has_outer_joins(plan))
     for _ in range(ROUNDS):
         windows = context.fired[DROP_WINDOW]
         pruned = passes.pruned(passes.settled(plan))
@@ -54,15 +54,17 @@ def normalize(plan: Plan, context: Rewriting) -> Plan:
 class _Passes:
     """Rules by the way they go through a plan, each with what it need not see again."""
 
-    def __init__(self, context: Rewriting, nested: bool) -> None:
+    def __init__(self, context: Rewriting, nested: bool, has_outer: bool) -> None:
         self._context, self._nested = context, nested
         self._down, self._semi, self._connected, self._up, self._after = Done(), Done(), Done(), Done(), Done()
         self._pruned: Pruned = {}
+        # No rule makes an outer join, and these look for one beneath every condition.
+        self._rules_down = DOWN if has_outer else tuple(rule for rule in DOWN if rule not in push_join.OUTER)
 
     def settled(self, plan: Plan) -> Plan:
         """Conditions as far down as they go, and what follows from them, until nothing does."""
         for _ in range(ROUNDS):
-            plan = descend(plan, DOWN, self._context, self._nested, self._down)
+            plan = descend(plan, self._rules_down, self._context, self._nested, self._down)
             plan = ascend(plan, push_semi.RULES, self._context, self._nested, self._semi)
             plan = drop_renames(plan, self._context, self._nested)
             plan = descend(plan, connect.RULES, self._context, self._nested, self._connected)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unshuffle.algebra.expressions import Call, Expression, Literal, Ref
-from unshuffle.algebra.logical import Distinct, Filter, GroupBy, Join, Plan, Project, SetOperation, Sort
+from unshuffle.algebra.logical import Distinct, Filter, GroupBy, Join, Plan, Project, SetOperation, Sort, walk
 from unshuffle.algebra.predicates import conjunction, conjuncts, not_null_if_true
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
@@ -41,6 +41,10 @@ from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import on
 
 Columns = frozenset[Column]
+
+
+def has_outer_joins(plan: Plan) -> bool:
+    return any(isinstance(node, Join) and (node.kind.extends_left or node.kind.extends_right) for node in walk(plan))
 
 
 @on(Filter)
@@ -215,4 +219,5 @@ def _sides(join: Join) -> tuple[Columns, Columns]:
     return frozenset(join.left.columns), frozenset(join.right.columns)
 
 
-RULES = (simplify_outer_joins, null_test_as_anti_join, push_through_join, push_join_condition)
+OUTER = (simplify_outer_joins, null_test_as_anti_join)  # only where there is an outer join
+RULES = (*OUTER, push_through_join, push_join_condition)
