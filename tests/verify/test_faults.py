@@ -147,6 +147,9 @@ GOOD: dict[str, Callable[[], Optimized]] = {
     "a window": lambda: optimized(windowed(sort(send(R, A), A, V))),
     "ranges in order": lambda: in_order(sort(send_by(ranges, R), A)),
     "one stream in order": lambda: in_order(move(FullMerge(SortMerge((asc(A),))), sort(R, A)), "serial"),
+    "partitions read in place": lambda: optimized(
+        with_operator(send(scan("r", (A, B, V), layout=Delivered(hashed([A], 4))), A), readers=2.0)
+    ),
     "ranges one after another": lambda: in_order(
         move(FullMerge(SortConcatMerge((asc(A),))), sort(send_by(ranges, R), A)), "serial"
     ),
@@ -291,6 +294,14 @@ FAULTS: dict[str, tuple[Callable[[], Optimized], str]] = {
             )
         ),
         "initial partitioning takes one stream",
+    ),
+    "partitions read in place that are elsewhere": (
+        lambda: optimized(with_operator(send(R, A), readers=2.0)),
+        "reads in place",
+    ),
+    "partitions of another column read in place": (
+        lambda: optimized(with_operator(send(scan("r", (A, B, V), layout=Delivered(hashed([B], 4))), A), readers=2.0)),
+        "reads in place",
     ),
     "an exchange of copies": (
         lambda: optimized(

@@ -188,7 +188,8 @@ class Drawing:
         how = op.how
         if isinstance(getattr(how, "scheme", None), Replicated):
             return "Broadcast", []
-        return "Exchange", [("", _TOPOLOGY[type(how)]), ("merging", self._merge(how))]
+        way = "read in place" if op.readers is not None else _TOPOLOGY[type(how)]
+        return "Exchange", [("", way), ("merging", self._merge(how))]
 
     def _merge(self, how: Exchange) -> str:
         match getattr(how, "merge", None):

@@ -185,6 +185,7 @@ class Telling:
             "rows": round(kept.node.amount.rows),
             "seconds": kept.node.own.seconds,
             "would_go": self.remedy(kept),
+            "in_place": operator.readers is not None,
         }
 
     def _sort(self, kept: Kept) -> Json:

@@ -2,9 +2,9 @@
 
 The search keeps what it knows in the memo and trusts it. Here nothing of that is believed: facts are derived again from the
 leaves of the physical plan (`rederive`), layouts from what each operator says it does to its inputs, and every requirement
-is matched again, its proof checked step by step (`derivation`). Beside the requirements stand the rules that no property
-expresses: an aggregate done in halves is finished (`halves`), columns are there where they are read (`columns`), what is
-read from a spool is what was put there, and what was ordered comes out in order (`outputs`).
+is matched again, its proof checked step by step (`derivation`). What a node claims must follow from that (`claims`). Beside
+it stand rules that no property expresses: an aggregate done in halves is finished (`halves`), columns are there where they
+are read (`columns`), what is read from a spool is what was put there, and what was ordered comes out in order (`outputs`).
 
 A plan that fails is a fault of ours: an `InternalError` names the node, what it requires, and what it was given.
 """

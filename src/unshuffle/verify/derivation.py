@@ -17,31 +17,22 @@ from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
 from unshuffle.properties import (
     Alternative,
-    Clustered,
     Delivered,
     Dependencies,
     Exactly,
     ExchangeError,
-    FullMerge,
-    PartialMerge,
     Partitioned,
     Proof,
-    Repartitioning,
     Replicated,
     Required,
-    Scattered,
-    Serial,
     match,
     match_joint,
-    partitions_of,
     project,
 )
 from unshuffle.properties.delivered import formula
-from unshuffle.properties.exchange import SortConcatMerge, SortMerge
-from unshuffle.properties.functions import Unknown
-from unshuffle.properties.match_local import implied_local
 from unshuffle.properties.rules import first_bad_step
 from unshuffle.properties.through import through_project
+from unshuffle.verify.claims import check_claim, check_exchange, check_leaf, follows
 from unshuffle.verify.columns import check_columns
 from unshuffle.verify.halves import Unfinished, unfinished_after
 from unshuffle.verify.rederive import facts_after, read_back, untold
@@ -89,13 +80,14 @@ class Derivation:
         operator = untold(node.operator, plan)
         met = tuple(_met(node, place, below[place], wish) for place, wish in enumerate(alternative.children))
         joint = _joint(node, alternative, below)
-        _check_leaf(node)
-        _check_merge(node, below)
+        check_leaf(node)
+        if isinstance(node.operator, ops.Move):
+            check_exchange(node, node.operator, below[0].delivered, below[0].facts)
         try:
             delivered = operator.deliver([each.delivered for each in below], [each.facts for each in below])
         except (ExchangeError, ValueError) as problem:
             raise refused(node, f"cannot run: {problem}") from problem
-        _check_claim(node, delivered, facts)
+        check_claim(node, delivered, facts)
         return Standing(
             node, facts, delivered, alternative, met, joint, unfinished_after(node, [b.unfinished for b in below])
         )
@@ -119,7 +111,7 @@ class Derivation:
         names = dict(zip(operator.columns, spool.plan.columns, strict=True))
         facts = project(kept.facts, renamed=names)
         delivered = through_project(kept.delivered, kept.facts, (), names)
-        _check_claim(node, delivered, facts)
+        check_claim(node, delivered, facts)
         if not follows(delivered, operator.layout, facts):
             raise refused(node, f"claims that its spool is laid out {operator.layout}, which is {delivered}")
         return Standing(node, facts, delivered, _named(node, operator.alternatives()), (), None, None)
@@ -177,67 +169,6 @@ def _joint(node: Physical, alternative: Alternative, below: Sequence[Standing]) 
         layouts = " and ".join(str(each.delivered.partitioning) for each in below)
         raise refused(node, f"requires its inputs {alternative.joint}, but has {layouts}: {found}")
     return found
-
-
-# --- claims
-
-
-def _check_claim(node: Physical, delivered: Delivered, facts: Dependencies) -> None:
-    if not follows(delivered, node.delivered, facts):
-        raise refused(node, f"claims to deliver {node.delivered}, but delivers {delivered}")
-    count = partitions_of(node.delivered.partitioning)
-    if count is not None and count != node.amount.partitions:
-        raise refused(node, f"is costed for {node.amount.partitions} partitions and makes {count}")
-
-
-def follows(delivered: Delivered, claimed: Delivered, facts: Dependencies) -> bool:
-    """Is all that is claimed implied by what is delivered?"""
-    if claimed == delivered:
-        return True
-    return implied_local(delivered.local, claimed.local, facts) and _layout_follows(delivered, claimed, facts)
-
-
-def _layout_follows(delivered: Delivered, claimed: Delivered, facts: Dependencies) -> bool:
-    have, said = delivered.partitioning, claimed.partitioning
-    counts = partitions_of(have), partitions_of(said)
-    if None not in counts and counts[0] != counts[1]:
-        return False
-    match said:
-        case Serial():
-            return isinstance(formula(have, facts), Serial)
-        case Replicated():
-            return isinstance(have, Replicated)
-        case Scattered():
-            return not isinstance(have, Replicated)
-        case Partitioned(function=Unknown()):
-            together = Clustered(frozenset(said.columns), nulls_meet=not said.nulls_apart)
-            return isinstance(match(Delivered(have), Required(together), facts), Proof)
-        case Partitioned():
-            return isinstance(match(Delivered(have), Required(Exactly(said)), facts), Proof)
-
-
-def _check_leaf(node: Physical) -> None:
-    """Files are laid out as they are stored; where nothing is said of that, they can be cut into pieces and no more."""
-    operator = node.operator
-    if not isinstance(operator, ops.FileScan):
-        return
-    stored = operator.scan.layout
-    if stored is not None:
-        if operator.layout != stored:
-            raise refused(node, f"claims that its files are laid out {operator.layout}, but they are {stored}")
-    elif operator.layout.local or not isinstance(operator.layout.partitioning, Serial | Scattered):
-        raise refused(node, f"claims that its files are laid out {operator.layout}, but nothing is known of that")
-
-
-def _check_merge(node: Physical, below: Sequence[Standing]) -> None:
-    """A merge that takes the least row first needs streams that are in order; over others it is an order of nothing."""
-    how = node.operator.how if isinstance(node.operator, ops.Move) else None
-    merge = how.merge if isinstance(how, Repartitioning | FullMerge | PartialMerge) else None
-    if isinstance(merge, SortMerge | SortConcatMerge):
-        given = below[0]
-        if not implied_local(given.delivered.local, merge.keys, given.facts):
-            keys = ", ".join(map(str, merge.keys))
-            raise refused(node, f"merges in the order {keys}, but its input delivers {given.delivered}")
 
 
 def check_planned(root: Standing, columns: tuple[Column, ...]) -> None:

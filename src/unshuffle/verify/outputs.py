@@ -8,7 +8,8 @@ from unshuffle.algebra import logical
 from unshuffle.algebra.expressions import Ref, Subquery, walk
 from unshuffle.algebra.physical import Physical
 from unshuffle.catalog.schema import Column, names
-from unshuffle.properties import OnePartition, Proof, RangeOrdered, Required, Sorted, match
+from unshuffle.properties import Delivered, Dependencies, OnePartition, Proof, RangeOrdered, Required, Sorted, match
+from unshuffle.search.enforcers import sort_keys
 from unshuffle.verify.derivation import Derivation, Standing, check_planned
 from unshuffle.verify.rederive import read_back
 from unshuffle.verify.refusal import refused
@@ -57,13 +58,17 @@ def asked_order(plan: logical.Plan) -> tuple[Sorted, ...]:
 
 
 def check_order(root: Standing, keys: tuple[Sorted, ...]) -> None:
-    """All rows in order: of one partition, or of partitions that are in order themselves."""
-    if not keys:
-        return
-    for place in (OnePartition(), RangeOrdered(keys)):
-        if isinstance(match(root.delivered, Required(place, keys), root.facts), Proof):
-            return
-    raise refused(root.node, f"must yield rows in the order {', '.join(map(str, keys))}, but delivers {root.delivered}")
+    if not in_order(root.delivered, keys, root.facts):
+        wanted = ", ".join(map(str, keys))
+        raise refused(root.node, f"must yield rows in the order {wanted}, but delivers {root.delivered}")
+
+
+def in_order(delivered: Delivered, keys: tuple[Sorted, ...], facts: Dependencies) -> bool:
+    """Are all rows in order: those of one partition, or of partitions that are in order themselves? What is determined by
+    the keys before it puts nothing in order, and a constant never does."""
+    by = sort_keys(keys, facts)
+    places = (OnePartition(), RangeOrdered(by)) if by else ()
+    return not by or any(isinstance(match(delivered, Required(each, by), facts), Proof) for each in places)
 
 
 def _check_subqueries(optimized: Optimized) -> None:

@@ -19,11 +19,10 @@ from unshuffle.properties import (
     Delivered,
     Dependencies,
     ExchangeError,
-    OnePartition,
     Proof,
-    RangeOrdered,
     Required,
     Scattered,
+    Sorted,
     Unaligned,
     Unmet,
     match,
@@ -33,7 +32,7 @@ from unshuffle.properties import (
 from unshuffle.properties.structure import columns_of
 from unshuffle.properties.through import through_project
 from unshuffle.verify import Derivation
-from unshuffle.verify.outputs import asked_order
+from unshuffle.verify.outputs import asked_order, in_order
 from unshuffle.verify.rederive import facts_after, read_back, untold
 
 State = tuple[Delivered, Dependencies]
@@ -91,19 +90,18 @@ class Imagined:
         self._states: dict[int, State] = {}
         self._is_changed: dict[int, bool] = {}
         for output, plan in whole.optimized.outputs:
-            self._end(plan, Required(RangeOrdered(keys), keys) if (keys := asked_order(output.plan)) else Required())
+            self._end(plan, asked_order(output.plan))
         for spool in whole.optimized.spools:
-            self._end(spool.plan, Required())
+            self._end(spool.plan, ())
         for _, plan in whole.optimized.subqueries:
-            self._end(plan, Required())
+            self._end(plan, ())
 
-    def _end(self, plan: Physical, wish: Required) -> None:
-        if not self._changed(plan):
-            return
-        delivered, facts = self._state(plan)
-        one = Required(OnePartition(), wish.local)
-        if not any(isinstance(match(delivered, each, facts), Proof) for each in (wish, one)):
-            self.broken.append(Broken(plan, None, wish, delivered, "the result would not be in order"))
+    def _end(self, plan: Physical, order: tuple[Sorted, ...]) -> None:
+        if self._changed(plan):
+            delivered, facts = self._state(plan)
+            if not in_order(delivered, order, facts):
+                missing = "the result would not be in order"
+                self.broken.append(Broken(plan, None, Required(local=order), delivered, missing))
 
     def _changed(self, node: Physical) -> bool:
         found = self._is_changed.get(id(node))
