@@ -41,7 +41,7 @@ class Planner:
         )
         optimized = optimize(script, EIGHT_CORES)
         verify(optimized)
-        shown = compact(physical_tree(optimized)).replace(f"{described.folder}/", "")
+        shown = compact(physical_tree(optimized, renumbered=True)).replace(f"{described.folder}/", "")
         return Planned("\n".join(line.rstrip() for line in shown.splitlines()), frozenset(optimized.trace.rules))
 
     def _tables(self, description: str) -> Described:

@@ -14,12 +14,27 @@ from unshuffle.catalog.schema import Column
 class Names:
     """The names of a plan's columns. `subquery` writes the plan of a subquery that stands in an expression."""
 
-    def __init__(self, columns: Iterable[Column], subquery: Callable[[Plan], str] = lambda _: "subquery") -> None:
-        self._same_name = Counter(column.name.lower() for column in frozenset(columns))
+    def __init__(
+        self,
+        columns: Iterable[Column],
+        subquery: Callable[[Plan], str] = lambda _: "subquery",
+        renumbered: bool = False,
+    ) -> None:
+        """With `renumbered`, columns of one name are told apart as 1, 2, ... and not by their numbers in the plan, which
+        are others as soon as another column comes before them."""
+        every = sorted(frozenset(columns), key=lambda column: column.id)
+        self._same_name = Counter(column.name.lower() for column in every)
         self._subquery = subquery
+        self._numbers: dict[Column, int] = {}
+        seen: Counter[str] = Counter()
+        for column in every if renumbered else ():
+            seen[column.name.lower()] += 1
+            self._numbers[column] = seen[column.name.lower()]
 
     def name(self, column: Column) -> str:
-        return column.name if self._same_name[column.name.lower()] <= 1 else str(column)
+        if self._same_name[column.name.lower()] <= 1:
+            return column.name
+        return f"{column.name}#{self._numbers.get(column, column.id)}"
 
     def listed(self, columns: Iterable[Column]) -> str:
         return ", ".join(map(self.name, columns))

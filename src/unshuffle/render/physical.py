@@ -33,19 +33,19 @@ Facts = list[tuple[str, str]]
 Described = tuple[str, Facts]
 
 
-def physical_tree(optimized: Optimized) -> tuple[Node, ...]:
+def physical_tree(optimized: Optimized, renumbered: bool = False) -> tuple[Node, ...]:
     """One node an output, then one a spool and one a subquery."""
-    return Drawing(optimized).roots()
+    return Drawing(optimized, renumbered).roots()
 
 
 class Drawing:
     """Draws the operators of one optimized script, with its names."""
 
-    def __init__(self, optimized: Optimized) -> None:
+    def __init__(self, optimized: Optimized, renumbered: bool = False) -> None:
         self.optimized = optimized
         columns = (column for root in optimized.roots for node in root.walk() for column in node.columns)
         self._subqueries = {asked.columns: number for number, (asked, _) in enumerate(optimized.subqueries, 1)}
-        self.names = Names(columns, self._subquery)
+        self.names = Names(columns, self._subquery, renumbered)
         self.words = Layouts(self.names)
 
     def roots(self) -> tuple[Node, ...]:
