@@ -171,7 +171,7 @@ def assert_at_most(one: float, other: float, operator: Any) -> None:
 
 
 @given(flow=flows, machine=machines)
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 def test_no_layout_of_the_same_rows_costs_less_than_least(flow: Flow, machine: Machine) -> None:
     model = CostModel(machine)
     for operator, count in EXAMPLES:
@@ -179,6 +179,7 @@ def test_no_layout_of_the_same_rows_costs_less_than_least(flow: Flow, machine: M
 
 
 @given(flow=flows)
+@settings(deadline=None)
 def test_least_is_what_one_core_takes_that_need_not_spill(flow: Flow) -> None:
     """A bound of nothing is true and prunes nothing. A sort alone has a better case: many small partitions."""
     model = CostModel(Machine(cores=1, task_memory=float("inf")))
@@ -189,6 +190,7 @@ def test_least_is_what_one_core_takes_that_need_not_spill(flow: Flow) -> None:
 
 
 @given(flow=flows, machine=machines, more=st.floats(1, 100), place=st.sampled_from([0, 1, -1]), bytes=st.booleans())
+@settings(deadline=None)
 def test_more_rows_or_bytes_never_cost_less(flow: Flow, machine: Machine, more: float, place: int, bytes: bool) -> None:
     model = CostModel(machine)
     grown = list(flow)
@@ -199,6 +201,7 @@ def test_more_rows_or_bytes_never_cost_less(flow: Flow, machine: Machine, more: 
 
 
 @given(flow=flows, machine=machines, share=st.floats(0, 1), place=st.sampled_from([0, 1, -1]))
+@settings(deadline=None)
 def test_skew_never_costs_less(flow: Flow, machine: Machine, share: float, place: int) -> None:
     model = CostModel(machine)
     skewed = list(flow)
@@ -208,6 +211,7 @@ def test_skew_never_costs_less(flow: Flow, machine: Machine, share: float, place
 
 
 @given(flow=flows, machine=machines, more=st.integers(0, 100))
+@settings(deadline=None)
 def test_more_cores_never_cost_more(flow: Flow, machine: Machine, more: int) -> None:
     few, many = CostModel(machine), CostModel(replace(machine, cores=machine.cores + more))
     for operator, count in EXAMPLES:
@@ -215,6 +219,7 @@ def test_more_cores_never_cost_more(flow: Flow, machine: Machine, more: int) -> 
 
 
 @given(flow=flows, machine=machines)
+@settings(deadline=None)
 def test_seconds_are_the_sum_of_what_they_go_to(flow: Flow, machine: Machine) -> None:
     model = CostModel(machine)
     for operator, count in EXAMPLES:

@@ -7,8 +7,17 @@ ratios, which differ far less from machine to machine than they do themselves.
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from unshuffle.errors import FileProblem, UserError, did_you_mean
+
+# Names a file that `benchmarks/calibrate.py` wrote, or that someone wrote by hand for a cluster.
+VARIABLE = "UNSHUFFLE_MACHINE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +77,47 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    return Machine(cores=os.cpu_count() or 2)
+    """What UNSHUFFLE_MACHINE describes; without it, the usual rates on as many cores as there are here."""
+    path = os.environ.get(VARIABLE)
+    return machine_from(path) if path else Machine(cores=os.cpu_count() or 2)
+
+
+def machine_from(path: str | Path) -> Machine:
+    """The machine that a calibration file describes: a JSON object whose "machine" holds constants by name. Those that it
+    does not name are the usual ones; cores that it does not name are those of this machine."""
+    constants = _constants(Path(path))
+    known = [each.name for each in fields(Machine)]
+    for name, value in constants.items():
+        if name not in known:
+            hint = did_you_mean(name, known) or f"the constants are {', '.join(known)}"
+            raise UserError(f"{path}: {name!r} is no constant of a machine", hint=hint)
+        _check(path, name, value)
+    return Machine(**{"cores": os.cpu_count() or 2, **constants})
+
+
+def _constants(path: Path) -> dict[str, Any]:
+    made_by = f"a calibration is what benchmarks/calibrate.py writes; {VARIABLE} may name one"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise FileProblem(f"the machine's description {str(path)!r} cannot be read: {why}", hint=made_by) from error
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileProblem(f"{path} is not JSON: {error}", hint=made_by) from error
+    found = document.get("machine") if isinstance(document, dict) else None
+    if not isinstance(found, dict):
+        raise FileProblem(f'{path} has no object "machine" with the constants', hint=made_by)
+    return found
+
+
+def _check(path: str | Path, name: str, value: Any) -> None:
+    if name == "cores":
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UserError(f"{path}: cores is {value!r}, and must be a whole number from 1")
+        return
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    least = "more than 0" if name.endswith(("_bytes", "_memory")) else "0 or more"
+    if not is_number or not isfinite(value) or value < 0 or (value == 0 and least == "more than 0"):
+        raise UserError(f"{path}: {name} is {value!r}, and must be a number, {least}")
