@@ -1,10 +1,8 @@
-"""What the rules about filters share: which conditions may move, what they become on the other side of an operator, and
-whether a plan's rows are already filtered by one.
-"""
+"""What the rules about filters share: which conditions may move, and what they become on the other side of an operator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from unshuffle.algebra.expressions import (
@@ -17,14 +15,14 @@ from unshuffle.algebra.expressions import (
     Literal,
     Ref,
     ScalarSubquery,
+    connect,
     map_operands,
     operands,
     walk,
 )
-from unshuffle.algebra.logical import Filter, Join, Plan, Project, SetOperation
+from unshuffle.algebra.logical import Filter, Plan, Project, SetOperation
 from unshuffle.algebra.predicates import (
     COMPARISONS,
-    conjunction,
     conjuncts,
     depends_on_inputs_only,
     is_deterministic,
@@ -97,6 +95,15 @@ def respects_equality(condition: Expression) -> bool:
     )
 
 
+def conjunction(conditions: Iterable[Expression]) -> Expression | None:
+    """All of the conditions as one, each once, unless it is drawn anew each time; None where there is none."""
+    wanted: list[Expression] = []
+    for each in conditions:
+        if each not in wanted or not is_deterministic(each):
+            wanted.append(each)
+    return connect("and", wanted) if wanted else None
+
+
 def parted(
     condition: Expression, goes: Callable[[Expression, frozenset[Column]], bool]
 ) -> tuple[list[Expression], list[Expression]]:
@@ -114,11 +121,9 @@ def filtered(plan: Plan, conditions: Iterable[Expression]) -> Plan:
     wanted = list(conditions)
     if isinstance(plan, Filter) and is_deterministic(plan.predicate):
         there = conjuncts(plan.predicate)
-        wanted = [each for each in wanted if each not in there]
-        if not wanted:
-            return plan
-        together = conjunction((*there, *wanted))
-        return replace(plan, predicate=together) if together is not None else plan.child
+        new = [each for each in wanted if each not in there]
+        together = conjunction((*there, *new))
+        return plan if not new or together is None else replace(plan, predicate=together)
     condition = conjunction(wanted)
     return plan if condition is None else Filter(plan, condition)
 
@@ -135,7 +140,3 @@ def input_names(plan: SetOperation, place: int) -> Renaming | None:
             return None
         names[out] = Ref(column) if out.type == column.type else Cast(Ref(column), out.type)
     return names
-
-
-def with_condition(plan: Join, conditions: Sequence[Expression]) -> Join:
-    return replace(plan, condition=conjunction(conditions))

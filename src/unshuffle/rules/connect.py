@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from unshuffle.algebra.expressions import Call, Expression, Ref, columns_of
 from unshuffle.algebra.logical import Join, Plan
-from unshuffle.algebra.predicates import conjunction, conjuncts
+from unshuffle.algebra.predicates import conjuncts
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
-from unshuffle.rules.conditions import is_movable
+from unshuffle.rules.conditions import conjunction, is_movable
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import on
 

@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from unshuffle.algebra.expressions import AggregateCall, Call, Case, Cast, Expression, Literal, Ref, connect
 from unshuffle.algebra.logical import Distinct, Filter, GroupBy, Limit, Plan, Project, Sort
-from unshuffle.algebra.predicates import conjunction, conjuncts, is_deterministic, not_null_if_true
+from unshuffle.algebra.predicates import conjuncts, is_deterministic, not_null_if_true
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.types import BIGINT, BOOLEAN, DOUBLE
 from unshuffle.properties.equality import Constant
+from unshuffle.rules.conditions import conjunction
 from unshuffle.rules.empty import empty
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import on

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unshuffle.algebra.expressions import AggregateCall, Call, Expression, Ref, columns_of
+from unshuffle.algebra.expressions import AggregateCall, Call, Expression, Ref
 from unshuffle.algebra.logical import Distinct, Filter, GroupBy, Join, Plan, Project
-from unshuffle.algebra.predicates import conjunction, conjuncts, is_deterministic, join_condition
+from unshuffle.algebra.predicates import conjuncts, is_deterministic, join_condition
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.properties import interchangeable
+from unshuffle.rules.conditions import conjunction
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import on
 
@@ -115,19 +116,16 @@ def drop_repeated_equalities(plan: Plan, context: Rewriting) -> Plan | None:
     if not isinstance(plan, Join) or plan.condition is None:
         return None
     parts = conjuncts(plan.condition)
-    seen: dict[Expression, Expression] = {}
+    said: list[Expression] = []
     for part in parts:
-        turned = _turned(part)
-        if turned is None or turned not in seen:
-            seen.setdefault(part, part)
-    if len(seen) == len(parts):
-        return None
-    return replace(plan, condition=conjunction(seen))
+        if _turned(part) not in said:
+            said.append(part)
+    return None if len(said) == len(parts) else replace(plan, condition=conjunction(said))
 
 
 def _turned(condition: Expression) -> Expression | None:
     match condition:
-        case Call("=" | "<=>", (left, right)) if columns_of(condition):
+        case Call("=" | "<=>", (left, right)) if left != right and is_deterministic(condition):
             return replace(condition, arguments=(right, left))
         case _:
             return None

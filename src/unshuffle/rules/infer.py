@@ -20,7 +20,6 @@ from unshuffle.algebra.expressions import Call, Expression, Literal, Ref, column
 from unshuffle.algebra.logical import Filter, Join, Plan
 from unshuffle.algebra.predicates import (
     COMPARISONS,
-    conjunction,
     conjuncts,
     constant_of,
     is_deterministic,
@@ -34,6 +33,7 @@ from unshuffle.rules.conditions import (
     FILTERS_RIGHT,
     KEEPS_LEFT,
     KEEPS_RIGHT,
+    conjunction,
     filtered,
     is_movable,
     substitute,

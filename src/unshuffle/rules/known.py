@@ -38,6 +38,7 @@ from unshuffle.rules.conditions import (
     definitions,
     input_names,
     is_movable,
+    respects_equality,
     substitute,
 )
 from unshuffle.rules.truth import is_always_true
@@ -54,8 +55,10 @@ def holds(plan: Plan, condition: Expression) -> bool:
         case Project(child):
             return holds(child, substitute(condition, definitions(plan)))
         case GroupBy(child, by):
-            return read <= set(by) and holds(child, condition)
-        case Sort(child) | Limit(child) | Distinct(child) | Window(child) | Shared(child=child):
+            return read <= set(by) and respects_equality(condition) and holds(child, condition)
+        case Distinct(child):
+            return respects_equality(condition) and holds(child, condition)
+        case Sort(child) | Limit(child) | Window(child) | Shared(child=child):
             return read <= set(child.columns) and holds(child, condition)
         case Expand(child, keys, sets):
             everywhere = {out: Ref(column) for out, column in keys if all(column in one for one in sets)}
@@ -74,7 +77,9 @@ def holds(plan: Plan, condition: Expression) -> bool:
             pairs = zip(inputs, names, strict=True)
             return all(instead is not None and holds(each, substitute(condition, instead)) for each, instead in pairs)
         case Process(child, readonly=pairs) | Reduce(child, readonly=pairs):
-            repeated = {out: Ref(column) for out, column in pairs}
+            # What a reducer repeats besides its keys may come from several rows.
+            sources = plan.keys if isinstance(plan, Reduce) else child.columns
+            repeated = {out: Ref(column) for out, column in pairs if column in sources}
             return read <= set(repeated) and holds(child, substitute(condition, repeated))
         case Reference(rowset, columns):
             originals = dict(zip(columns, map(Ref, rowset.columns), strict=True))

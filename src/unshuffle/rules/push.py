@@ -30,9 +30,10 @@ from unshuffle.algebra.logical import (
     Sort,
     Window,
 )
-from unshuffle.algebra.predicates import conjunction, conjuncts, is_deterministic, not_null_if_true
+from unshuffle.algebra.predicates import conjuncts, is_deterministic, not_null_if_true
 from unshuffle.catalog.schema import Column
 from unshuffle.rules.conditions import (
+    conjunction,
     definitions,
     filtered,
     input_names,

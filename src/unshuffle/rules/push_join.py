@@ -24,7 +24,7 @@ from dataclasses import replace
 
 from unshuffle.algebra.expressions import Call, Expression, Literal, Ref
 from unshuffle.algebra.logical import Distinct, Filter, GroupBy, Join, Plan, Project, SetOperation, Sort, walk
-from unshuffle.algebra.predicates import conjunction, conjuncts, not_null_if_true
+from unshuffle.algebra.predicates import conjuncts, not_null_if_true
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import BOOLEAN
@@ -33,6 +33,7 @@ from unshuffle.rules.conditions import (
     FILTERS_RIGHT,
     KEEPS_LEFT,
     KEEPS_RIGHT,
+    conjunction,
     filtered,
     moved_by,
     parted,

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from unshuffle.algebra.expressions import Expression, Ref
 from unshuffle.algebra.logical import Join, Plan, Project
-from unshuffle.algebra.predicates import conjunction, conjuncts, is_deterministic
+from unshuffle.algebra.predicates import conjuncts, is_deterministic
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
-from unshuffle.rules.conditions import KEEPS_LEFT, KEEPS_RIGHT, definitions, moved_by, substitute
+from unshuffle.rules.conditions import KEEPS_LEFT, KEEPS_RIGHT, conjunction, definitions, moved_by, substitute
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.traverse import on
 

@@ -31,6 +31,7 @@ from unshuffle.errors import InternalError
 from unshuffle.rules.rewriting import LIMIT, Rewrite, Rewriting
 
 Change = Callable[[Plan], Plan]
+_OPERATORS = "operators"  # the attribute that `on` gives a rule
 
 
 def on(*operators: type) -> Callable[[Rewrite], Rewrite]:
@@ -41,9 +42,6 @@ def on(*operators: type) -> Callable[[Rewrite], Rewrite]:
         return rule
 
     return mark
-
-
-_OPERATORS = "operators"
 
 
 class Done:
