@@ -33,14 +33,14 @@ def compute_window_expressions(plan: Plan, context: Rewriting) -> Plan | None:
 
 
 def _over_columns(call: WindowCall, computed: Computed) -> WindowCall:
-    def column(part: Expression) -> Expression:
-        return Ref(computed.column(part, "part")) if _may_compute(part) else part
+    def column(part: Expression, name: str = "part") -> Expression:
+        return Ref(computed.column(part, name)) if _may_compute(part) else part
 
     def argument(part: Expression) -> Expression:
         return Ref(computed.column(part, "argument")) if columns_of(part) and _may_compute(part) else part
 
     def key(order: SortKey) -> SortKey:
-        return replace(order, expression=column(order.expression))
+        return replace(order, expression=column(order.expression, "key"))
 
     arguments = tuple(map(argument, call.call.arguments))
     return replace(
