@@ -53,6 +53,15 @@ PROJECTIONS = [
               t(a, b, c, s, x)
         """,
     ),
+    # drawn twice
+    (
+        "select a from t where a = 1 and rand() < 0.5 and a = 1 and rand() < 0.5",
+        """
+        project a
+          filter (a = 1) AND (rand() < 0.5BD) AND (rand() < 0.5BD)
+            t(a, b, c, s, x)
+        """,
+    ),
 ]
 
 

@@ -35,7 +35,7 @@ from unshuffle.rules.conditions import (
     KEEPS_RIGHT,
     conjunction,
     filtered,
-    is_movable,
+    moved_by,
     substitute,
 )
 from unshuffle.rules.known import conditions_on, holds
@@ -127,11 +127,11 @@ def factor_disjunctions(plan: Plan, context: Rewriting) -> Plan | None:
 
 def factors(condition: Expression) -> tuple[Expression, ...]:
     """A condition as conjuncts, with what all alternatives of an `or` have in common taken out of it."""
-    if not (isinstance(condition, Call) and condition.function == "or" and is_deterministic(condition)):
+    if not (isinstance(condition, Call) and condition.function == "or"):
         return (condition,)
     alternatives = [conjuncts(each) for each in condition.arguments]
     common = [each for each in dict.fromkeys(alternatives[0]) if all(each in other for other in alternatives[1:])]
-    if not common:
+    if not common or not is_deterministic(condition):
         return (condition,)
     rests = [[each for each in alternative if each not in common] for alternative in alternatives]
     if not all(rests):
@@ -170,9 +170,10 @@ def _narrowed(side: Plan, conditions: Sequence[Expression]) -> Plan:
 
 def _implied(condition: Expression, columns: frozenset[Column]) -> tuple[Expression, ...]:
     """What a disjunction that reads other columns too says of these alone."""
-    if not (isinstance(condition, Call) and condition.function == "or" and is_movable(condition)):
+    if not (isinstance(condition, Call) and condition.function == "or"):
         return ()
-    if columns_of(condition) <= columns:
+    read = moved_by(condition)
+    if read is None or read <= columns or read.isdisjoint(columns):
         return ()
     said = [[part for part in conjuncts(each) if _reads_only(part, columns)] for each in condition.arguments]
     return factors(_any(said)) if all(said) else ()
