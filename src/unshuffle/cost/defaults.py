@@ -1,14 +1,16 @@
 """What is assumed where nothing is known, all in one place. docs/statistics.md has the same table for readers.
 
-rows of a table that only Spark knows          1,000,000
-rows of files other than Parquet               bytes / (width of the columns x 1.0)
+rows of a table that only Spark knows          1,000,000; of a query that only Spark understands, its largest input's
+rows of files other than Parquet               bytes / width of a row
 distinct values of a column                    a tenth of its rows; all of them for a key; 2 for a boolean
 column = value                                 1 / distinct values
-column < value, and other ranges               1/3; both ends given 1/4
-LIKE with a leading wildcard                   1/10 a run of literal text
+column < value, and other ranges               1/3; with both ends 1/4
+LIKE                                           1/10 for its first run of literal text, 1/4 for each more
 IS NULL                                        1/100
-EXISTS, IN (query), a call that we cannot read 1/2, 1/2, 1/3
-a row with no match in an anti join            at least 1 row in 100
+a boolean column, EXISTS, IN (query)           1/2
+a condition that cannot be read                1/3
+rows that an anti join keeps                   at least 1 in 100
+rows that INTERSECT and EXCEPT keep            half of what they could
 what a PROCESS yields                          one row a row
 what a REDUCE or COMBINE yields                one row a group
 """
