@@ -137,7 +137,8 @@ class DrawCorrelated(Draw):
                 JoinKind.INNER, JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI, JoinKind.RIGHT
             )
             condition = self.pick(self.join_condition(plan, other), self.tie(other.columns, plan.columns, 0))
-            plan = Join(kind, *self.pick((plan, other), (other, plan)), condition)
+            left, right = self.pick((plan, other), (other, plan))
+            plan = Join(kind, left, right, condition)
         return plan
 
     def tie(self, inner: Columns, outer: Columns, inside: int) -> Expression:

@@ -424,6 +424,15 @@ UNNESTED = [
     "select g, count(*) from o group by g having count(*) >= (select count(*) from t where t.v * 2 = o.g)",
     "select id, (select count(*) from t where (t.k = o.k and t.v = 5) or (t.k = o.k and t.s = 'a')) from o",
     "select o.id, t.tid from o join t on o.k = t.k and t.v in (select v from sure union all select 7)",
+    "select id from o where (select count(*) from t where t.k = o.k and t.v > o.id) > 0 and g > 0",
+    "select id from o where 1 > (select count(*) from t where t.k = o.k and t.v > o.id)",
+    "select id from o where (select count(*) from e) = 0 and (select count(v) from t where t.k = o.k) = 0",
+    "select id, (select v from t where t.k = o.k order by v desc nulls last, tid limit 1) from o",
+    "select id from o where g in (select v + 5 from t where t.k = o.k order by v, tid limit 1 offset 1)",
+    "select id, (select max(v) from t where t.k = o.k) as m, m + 1 from o",
+    "select id, sum(case when k in (select k from t) then 1 end) over (partition by g) from o",
+    "select o.id, t.tid from o left join t on o.k = t.k and t.v not in (select k from nulls union all select 1)",
+    "select o.id, t.tid from t right join o on o.k = t.k and exists (select 1 from sure where sure.k = t.k)",
     # nested
     "select id from o where k in (select k from t where exists (select 1 from sure where sure.k = t.k))",
     "select id from o where exists (select 1 from t where t.k = o.k and t.v in (select v + 4 from sure))",
@@ -452,6 +461,8 @@ LEFT_ALONE = [
     "select id from o where g = 40 or k not in (select k from t)",
     "select id from o where g = 40 or exists (select 1 from t where t.k = o.k and t.v > o.g)",
     "select id, (select max(v) from t where t.k < o.k) from o",
+    "select id from o where exists (select 1 from t where t.k = o.k union all select 1 from sure where sure.k = o.k)",
+    "select o.id, t.tid from o left join t on o.k = t.k and o.g in (select v * 2 from t)",
     "select id, (select collect_list(v) from t where t.k = o.k) from o",
 ]
 

@@ -55,6 +55,7 @@ from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.subquery_shapes import (
     NULL,
     ZERO,
+    as_existence,
     existing,
     is_first_row,
     is_one_row,
@@ -102,6 +103,7 @@ class Joined:
 
     def where(self, condition: Expression) -> Expression | None:
         """Keeps the rows for which the condition is true; gives back what of it still has to be asked above."""
+        condition = as_existence(condition)
         match condition:
             case Exists():
                 done = self._exists(condition, JoinKind.SEMI)

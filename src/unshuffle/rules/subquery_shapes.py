@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from unshuffle.algebra.expressions import Case, Expression, Ref
+from unshuffle.algebra.expressions import (
+    AggregateCall,
+    Call,
+    Case,
+    Exists,
+    Expression,
+    Literal,
+    Ref,
+    ScalarSubquery,
+)
 from unshuffle.algebra.logical import (
     Distinct,
     Filter,
@@ -15,7 +24,7 @@ from unshuffle.algebra.logical import (
     Values,
     Window,
 )
-from unshuffle.rules.correlation import Columns, substituted
+from unshuffle.rules.correlation import BOOLEAN, Columns, substituted
 
 # What aggregates are over no rows. One that is in neither set may be anything, and is left alone.
 ZERO = frozenset(("count", "count_if", "regr_count", "approx_count_distinct"))
@@ -90,3 +99,36 @@ def over_aggregates(plan: Plan) -> tuple[GroupBy, Expression] | None:
                 return plan, value
             case _:
                 return None
+
+
+# How `count <comparison> number` reads as a question whether there is a row.
+_SOME = frozenset(((">", 0), (">=", 1), ("<>", 0)))
+_NONE = frozenset((("=", 0), ("<", 1), ("<=", 0)))
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+
+
+def as_existence(condition: Expression) -> Expression:
+    """`(select count(*) ...) > 0` as EXISTS, `= 0` as NOT EXISTS. A count is never NULL, so nothing is lost."""
+    match condition:
+        case Call(name, (ScalarSubquery() as subquery, Literal(number))):
+            pass
+        case Call(turned, (Literal(number), ScalarSubquery() as subquery)) if turned in _TURNED:
+            name = _TURNED[turned]
+        case _:
+            return condition
+    asked = (name, number)
+    if (asked not in _SOME and asked not in _NONE) or type(number) is not int:
+        return condition
+    found = over_aggregates(subquery.plan)
+    counted = found and _counted_rows(*found)
+    if counted is None:
+        return condition
+    exists = Exists(counted, subquery.outer)
+    return exists if asked in _SOME else Call("not", (exists,), BOOLEAN)
+
+
+def _counted_rows(aggregation: GroupBy, value: Expression) -> Plan | None:
+    match aggregation.aggregates:
+        case ((column, AggregateCall("count", (Literal(one),), distinct=False, where=None)),) if value == Ref(column):
+            return aggregation.child if one is not None else None
+    return None

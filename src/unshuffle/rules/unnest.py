@@ -22,15 +22,17 @@ from unshuffle.algebra.expressions import (
     Expression,
     InSubquery,
     ScalarSubquery,
+    WindowCall,
     columns_of,
     connect,
     map_operands,
     walk,
 )
-from unshuffle.algebra.logical import Filter, GroupBy, GroupingSets, Join, Plan, Project
+from unshuffle.algebra.logical import Filter, GroupBy, GroupingSets, Join, Plan, Project, Window
 from unshuffle.algebra.predicates import conjunction, conjuncts
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
+from unshuffle.rules.computed import only
 from unshuffle.rules.correlation import BOOLEAN, has_subquery
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.subqueries import Joined
@@ -98,6 +100,19 @@ def unnest_aggregates(plan: Plan, context: Rewriting) -> Plan | None:
     return replace(plan, child=joined.plan, aggregates=tuple(aggregates)) if joined.changed else None
 
 
+def unnest_window(plan: Plan, context: Rewriting) -> Plan | None:
+    """So are those of window functions; what was joined for them is dropped above."""
+    if not isinstance(plan, Window) or not any(has_subquery(call) for _, call in plan.calls):
+        return None
+    joined = Joined(plan.child, context)
+    calls = []
+    for column, call in plan.calls:
+        changed = map_operands(call, joined.value)
+        assert isinstance(changed, WindowCall)
+        calls.append((column, changed))
+    return only(Window(joined.plan, tuple(calls)), plan.columns) if joined.changed else None
+
+
 def unnest_join(plan: Plan, context: Rewriting) -> Plan | None:
     """An inner join's condition may as well stand above it, where a filter's subquery can be unnested. So may, beneath the
     join, one that reads only the side which is extended with NULLs or not kept. Any other condition of an outer join
@@ -127,4 +142,4 @@ def _parted(plan: Join, columns: frozenset[Column]) -> tuple[Expression | None, 
     return conjunction(part for part in parts if part not in hard), hard
 
 
-RULES = (unnest_filter, unnest_project, unnest_aggregates, unnest_join)
+RULES = (unnest_filter, unnest_project, unnest_aggregates, unnest_window, unnest_join)
