@@ -132,6 +132,7 @@ def _exact(
         tuple(stored),
         found.keys(profiles, rows),
         found.dependencies(profiles, rows),
+        found.rising(profiles, rows),
     )
 
 

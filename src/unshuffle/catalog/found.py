@@ -1,4 +1,4 @@
-"""Keys and dependencies that hold in data, found by looking at all of its rows.
+"""Keys, dependencies and common orders that hold in data, found by looking at all of its rows.
 
 What is reported is exact, for optimizing relies on it as on a declaration: a key is a set of columns without NULL on
 which no two rows agree, and a -> b says that rows which agree on a agree on b, NULL agreeing with NULL. What is looked
@@ -19,6 +19,8 @@ from unshuffle.catalog.profile import Codes, Profile
 _SAMPLE = 20_000
 _CHECKED_IN_FULL = 64  # candidates for a key, of each size
 _KEYS_KEPT = 8
+_RISING_TRIED = 3  # keys
+_FEWEST_RISING = 16  # rows, of which a few rise together by chance
 # In a table of some size, a column that hardly repeats makes a key with almost any other, by chance and of no use.
 _HARDLY_REPEATS = 0.9
 _SOME_SIZE = 1_000
@@ -105,6 +107,32 @@ def dependencies(columns: Sequence[Named], rows: int) -> tuple[tuple[tuple[str, 
         if dependent:
             found.append(((name,), dependent))
     return tuple(found)
+
+
+def rising(columns: Sequence[Named], rows: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Unique columns with those that never fall when rows are sorted by them: a calendar's years rise with its days."""
+    if rows < _FEWEST_RISING:
+        return ()
+    found: list[tuple[str, tuple[str, ...]]] = []
+    told: set[str] = set()
+    keys = [(name, column) for name, column in columns if not column.has_null and column.values == rows]
+    for name, key in keys[:_RISING_TRIED]:
+        if name in told:
+            continue
+        order = np.argsort(key.ranks[key.codes])
+        others = tuple(
+            other for other, column in columns if other != name and column.values > 2 and _never_falls(column, order)
+        )
+        if others:
+            found.append((name, others))
+            told |= {name, *others}
+    return tuple(found)
+
+
+def _never_falls(column: Profile, order: npt.NDArray[np.int64]) -> bool:
+    codes = column.codes[order]
+    ranks = column.ranks[codes[codes >= 0]]
+    return bool(np.all(ranks[1:] >= ranks[:-1]))
 
 
 def _determines(column: Profile, other: Profile, rows: int) -> bool:

@@ -59,7 +59,8 @@ def known_of(
         stored = {
             name: _brought_up_to_date(known, footers.get(name), grown, contents.rows) for name, known in stored.items()
         }
-    table = _table(contents, named, {**footers, **stored})
+    rising = (tuple(named[name] for name in (key, *others) if name in stored) for key, others in best.rising)
+    table = replace(_table(contents, named, {**footers, **stored}), rising=tuple(rising))
     return Known(table, *_facts(covering, named, stored)) if covering is not None else Known(table)
 
 

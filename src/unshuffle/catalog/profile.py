@@ -27,11 +27,12 @@ Codes = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A column's statistics and its codes: NULL is -1, other values are 0 up to `values`."""
+    """A column's statistics, its codes (NULL is -1, other values are 0 up to `values`) and the rank of each code."""
 
     statistics: ColumnStatistics
     codes: Codes
     values: int
+    ranks: Codes
 
     @property
     def has_null(self) -> bool:
@@ -50,7 +51,11 @@ def profile(column: pa.ChunkedArray, type: pa.DataType) -> Profile:
     codes = np.concatenate(indices) if indices else np.empty(0, dtype=np.int32)
     values = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], type)
     counts = np.bincount(codes[codes >= 0], minlength=len(values))
-    return Profile(statistics(values, counts, len(codes), type), codes, len(values))
+    order = pc.sort_indices(values).to_numpy()
+    ranks = np.empty(len(values), dtype=np.int32)
+    ranks[order] = np.arange(len(values), dtype=np.int32)
+    ordered = values.take(pa.array(order))
+    return Profile(_statistics(ordered, counts[order], len(codes), type), codes, len(values), ranks)
 
 
 def _one_form(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -61,15 +66,13 @@ def _one_form(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.is_nan(column), nan, pc.add(column, pa.scalar(0.0, column.type)))
 
 
-def statistics(values: pa.Array, counts: npt.NDArray[np.int64], rows: int, type: pa.DataType) -> ColumnStatistics:
-    """Of a column that holds each value so many times, in so many rows; the rest of them are NULL."""
+def _statistics(values: pa.Array, counts: npt.NDArray[np.int64], rows: int, type: pa.DataType) -> ColumnStatistics:
+    """Of a column that holds each value, in ascending order, so many times, in so many rows; the rest of them are NULL."""
     solid = int(counts.sum())
     distinct = float(len(values))
     null_fraction = 1.0 - solid / rows if rows else 0.0
     if not len(values):
         return ColumnStatistics(0.0, 1.0 if rows else 0.0, width=default_width(type))
-    order = pc.sort_indices(values).to_numpy()
-    values, counts = values.take(pa.array(order)), counts[order]
     ordered = len(values)
     while ordered and _is_nan(_value(values[ordered - 1])):
         ordered -= 1  # NaN sorts last, and is no bound

@@ -50,16 +50,19 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """A table's rows and columns, as its files hold them; `bytes` are those of the files."""
+    """A table's rows and columns, as its files hold them; `bytes` are those of the files. `rising` are groups of columns
+    of which none falls when rows are sorted by the first: a range of one is a range of all."""
 
     rows: float
     bytes: float | None
     columns: tuple[tuple[Column, ColumnStatistics], ...]
+    rising: tuple[tuple[Column, ...], ...] = ()
 
     def renamed(self, columns: Mapping[Column, Column]) -> TableStatistics:
         """The same of columns under other numbers; columns that have none are left out."""
         kept = tuple((columns[column], known) for column, known in self.columns if column in columns)
-        return TableStatistics(self.rows, self.bytes, kept)
+        rising = tuple(tuple(columns[column] for column in group if column in columns) for group in self.rising)
+        return TableStatistics(self.rows, self.bytes, kept, rising)
 
 
 NOTHING_KNOWN_OF_COLUMN = ColumnStatistics()

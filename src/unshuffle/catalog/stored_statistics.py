@@ -65,6 +65,7 @@ class StoredStatistics:
     columns: tuple[StoredColumn, ...]
     keys: tuple[tuple[str, ...], ...] = ()
     dependencies: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    rising: tuple[tuple[str, tuple[str, ...]], ...] = ()  # columns that never fall when sorted by the first
 
     def all_analyzed(self, files: Sequence[DataFile]) -> bool:
         """Was every one of these files analyzed as it is now?"""
@@ -169,6 +170,7 @@ def encode(found: StoredStatistics) -> dict[str, Any]:
         "exact": found.exact,
         "keys": [list(key) for key in found.keys],
         "dependencies": [{"from": list(left), "to": list(right)} for left, right in found.dependencies],
+        "rising": [{"with": key, "columns": list(columns)} for key, columns in found.rising],
         "columns": [_encoded_column(column) for column in found.columns],
         "files": [{"path": file.path, "size": file.size, "modified": file.modified} for file in found.files],
     }
@@ -207,6 +209,7 @@ def decode(shown: dict[str, Any]) -> StoredStatistics:
         tuple(_decoded_column(column) for column in shown["columns"]),
         tuple(tuple(key) for key in shown["keys"]),
         tuple((tuple(each["from"]), tuple(each["to"])) for each in shown["dependencies"]),
+        tuple((each["with"], tuple(each["columns"])) for each in shown["rising"]),
     )
 
 

@@ -9,6 +9,7 @@ what it is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from unshuffle.algebra import logical
@@ -61,7 +62,8 @@ def _scan(node: logical.Scan, inputs: Sequence[Estimate], facts: Dependencies) -
         if len(key) == 1:
             (column,) = key
             columns[column] = _with_distinct(columns.get(column, NOTHING_KNOWN_OF_COLUMN), rows)
-    return _fresh(node.columns, rows, columns, guessed, facts)
+    rising = statistics.rising if statistics is not None else ()
+    return _fresh(node.columns, rows, columns, guessed, facts, rising)
 
 
 def _with_distinct(known: ColumnStatistics, distinct: float) -> ColumnStatistics:
@@ -78,9 +80,10 @@ def _fresh(
     columns: Mapping[Column, ColumnStatistics],
     guessed: bool,
     facts: Dependencies,
+    rising: tuple[tuple[Column, ...], ...] = (),
 ) -> Estimate:
     """A relation whose statistics are counted on its own rows."""
-    relation = Relation(rows, facts)
+    relation = Relation(rows, facts, rising)
     return Estimate(
         rows, columns, guessed, facts, {column: ((relation, column),) for column in names}, {relation: rows}
     )
@@ -410,7 +413,7 @@ def _reference(node: logical.Reference, inputs: Sequence[Estimate], facts: Depen
     given = inputs[0]
     if node.columns == node.rowset.columns:
         return _same(node, inputs, facts)
-    again = {relation: Relation(relation.population, relation.facts) for relation in given.remaining}
+    again = {relation: replace(relation) for relation in given.remaining}
     columns: dict[Column, ColumnStatistics] = {}
     origins: dict[Column, tuple[Origin, ...]] = {}
     for column, source in zip(node.columns, node.rowset.columns, strict=True):

@@ -95,15 +95,15 @@ def range_fraction(known: ColumnStatistics, interval: Interval) -> float | None:
     solid = 1.0 - known.null_fraction
     if known.low is None or known.high is None:
         return None
-    upper = 1.0 if interval.high is None else _up_to(known, interval.high, interval.high_closed)
-    lower = 0.0 if interval.low is None else _up_to(known, interval.low, not interval.low_closed)
+    upper = 1.0 if interval.high is None else up_to(known, interval.high, interval.high_closed)
+    lower = 0.0 if interval.low is None else up_to(known, interval.low, not interval.low_closed)
     found = max(0.0, upper - lower) * solid
     # The ends may lie between two neighbouring bounds: a common value inside is known to be there.
     certain = sum(fraction for value, fraction in known.common if not is_nan(value) and interval.holds(value))
     return min(solid, max(found, certain))
 
 
-def _up_to(known: ColumnStatistics, value: Any, closed: bool) -> float:
+def up_to(known: ColumnStatistics, value: Any, closed: bool) -> float:
     """The fraction of the rows that are not NULL whose value is at most (not `closed`: less than) this."""
     if value < known.low or (value == known.low and not closed):
         return 0.0
@@ -137,7 +137,7 @@ def less_fraction(known: ColumnStatistics, other: ColumnStatistics) -> float | N
         value = like(point, other.low)
         if value is UNKNOWN:
             return None
-        total += 1.0 - _up_to(other, value, True)
+        total += 1.0 - up_to(other, value, True)
     return total / len(points) * (1.0 - known.null_fraction) * (1.0 - other.null_fraction)
 
 

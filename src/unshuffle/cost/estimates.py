@@ -35,6 +35,7 @@ class Relation:
 
     population: float
     facts: Dependencies
+    rising: tuple[tuple[Column, ...], ...] = ()  # groups of columns that have one order: see `TableStatistics`
 
 
 Origin = tuple[Relation, Column]  # a relation, and what a column is called in it

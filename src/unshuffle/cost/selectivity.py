@@ -29,6 +29,7 @@ from unshuffle.cost.derived import derived
 from unshuffle.cost.distributions import less_fraction, without_null
 from unshuffle.cost.estimates import Estimate, Relation, thinned
 from unshuffle.cost.patterns import denied_pattern, literal_runs, pattern_fraction
+from unshuffle.cost.rising import carried
 from unshuffle.cost.subjects import Said, left_by, read_comparison
 from unshuffle.properties.dependencies import Dependencies
 
@@ -43,6 +44,7 @@ class Restriction:
     fraction: float = 1.0
     columns: dict[Column, ColumnStatistics] = field(default_factory=dict)
     own: dict[Column, float] = field(default_factory=dict)
+    carried: dict[Column, float] = field(default_factory=dict)  # the same of columns that rise with those
     guessed: bool = False
 
     def of(self, relation: Estimate, facts: Dependencies) -> Estimate:
@@ -51,6 +53,9 @@ class Restriction:
         decided: dict[Relation, float] = {}
         if self.own:
             changed = dict(own)
+            for column, share in self.carried.items():
+                for origin in relation.origins.get(column, ()):
+                    changed[origin] = changed.get(origin, 1.0) * share
             for column, share in self.own.items():
                 for origin in relation.origins.get(column, ()):
                     changed[origin] = changed.get(origin, 1.0) * share
@@ -91,6 +96,9 @@ def restriction(conditions: Sequence[Expression], relation: Estimate) -> Restric
             found.columns[subject.column] = left.statistics
             found.own[subject.column] = left.fraction
     found.guessed |= reader.guessed
+    for column, (share, statistics) in carried(relation, found.columns).items():
+        found.columns[column] = statistics
+        found.carried[column] = share
     return found
 
 
