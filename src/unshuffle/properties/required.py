@@ -47,13 +47,15 @@ class Clustered:
     """Partitioned on some X between `minimum` and `maximum`.
 
     `nulls_meet` is GROUP BY's equality: rows that are NULL on the maximum must share a partition too. A join with `=`
-    does not need that.
+    does not need that. `largest` is the share of the rows that one partition may hold at most: like `minimum` a wish about
+    skew and size, and one that only a search with estimates can look after. Matching does not.
     """
 
     maximum: frozenset[Column]
     minimum: frozenset[Column] = frozenset()
     parallel: bool = False
     nulls_meet: bool = True
+    largest: float = 1.0
     claim: Grouped = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -62,7 +64,8 @@ class Clustered:
         object.__setattr__(self, "claim", Grouped(self.maximum))
 
     def __str__(self) -> str:
-        return f"{{{names(self.minimum)}}} ≤ X ≤ {{{names(self.maximum)}}}"
+        evenly = f", {self.largest:.2g} at most" if self.largest < 1.0 else ""
+        return f"{{{names(self.minimum)}}} ≤ X ≤ {{{names(self.maximum)}}}{evenly}"
 
 
 @dataclass(frozen=True, slots=True)

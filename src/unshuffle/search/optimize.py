@@ -14,7 +14,7 @@ order and a winner is replaced only by a strictly cheaper plan, so the same quer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import inf
 from typing import Any, Protocol
@@ -44,6 +44,7 @@ from unshuffle.properties import (
     Repartitioning,
     Replicated,
     Required,
+    RequiredPartitioning,
     Scattered,
     Serial,
     hashed,
@@ -54,7 +55,7 @@ from unshuffle.properties import (
 from unshuffle.properties.layouts import reading
 from unshuffle.properties.structure import columns_of
 from unshuffle.search.alignment import alignments
-from unshuffle.search.enforcers import Enforcement, exchanges, partition_counts, sort_keys
+from unshuffle.search.enforcers import Enforcement, exchanges, sort_keys
 from unshuffle.search.interest import candidates, prepare
 from unshuffle.search.memo import Group
 from unshuffle.search.requests import (
@@ -141,6 +142,7 @@ class _Goal:
 
 Implement = Callable[[Any, Group], Iterator[Implementation]]
 ANYTHING = Required()
+LESS = 1 - 1e-9
 _GATHER = FullMerge(RandomMerge())
 _COPY = Repartitioning(Replicated(), RandomMerge())
 _READ_IN_PLACE = Repartitioning(Scattered(), RandomMerge())
@@ -250,16 +252,15 @@ class Search:
                 yield plan
 
     def _to_sort(self, group: Group, required: Required, limit: float) -> Iterator[Physical]:
-        """Plans that are worth sorting: the cheapest that is laid out as required, and where that lies badly, others."""
+        """Plans that are worth sorting: the cheapest that is laid out as required, and where that lies badly, dearer ones."""
         below = self.solve(group, required, limit)
         if below is None:
             return
         yield below
-        if isinstance(required.partitioning, Clustered | RangeOrdered) and not self._lies_well(group, below):
-            for each in exchanges(required, group, self.ideal(group)):
-                plan = self._moved(group, each, required, limit)
-                if plan is not None and plan is not below:
-                    yield plan
+        for smaller in self._more_even(group, required):
+            plan = self.solve(group, smaller, limit)
+            if plan is not None:
+                yield plan
 
     def _lies_well(self, group: Group, plan: Physical) -> bool:
         """Would no other layout make work on a plan's rows faster? Not if there are as many partitions as should be, and
@@ -343,9 +344,15 @@ class Search:
             if not isinstance(match_joint(known, alternative.joint), Proof):
                 return None
         delivered = each.operator.deliver([p.delivered for p in inputs], [child.facts for child in each.inputs])
-        if required != ANYTHING and not isinstance(match(delivered, required, group.facts), Proof):
+        if required != ANYTHING and not self._is_met(group, delivered, required):
             return None
         return self.build(group, each.operator, tuple(inputs), delivered, alternative.name)
+
+    def _is_met(self, group: Group, delivered: Delivered, required: Required) -> bool:
+        wish = required.partitioning
+        if isinstance(wish, Clustered) and wish.largest < 1.0 and self.amount(group, delivered).largest > wish.largest:
+            return False
+        return isinstance(match(delivered, required, group.facts), Proof)
 
     def requests(
         self, group: Group, each: Implementation, required: Required
@@ -397,28 +404,45 @@ class Search:
         too few partitions to work on at once, or too many rows in one of them."""
         yield request
         child, place = each.inputs[each.operator.carried or 0], request.partitioning
-        found = child.goals.get(request)
-        best = found.best if found is not None else None
-        if best is None:
-            return  # what is more definite costs no less
-        joins = each.facts is not None
-        places, locals_ = [place], [request.local]
-        if isinstance(place, Clustered):
-            meets = required.partitioning
-            repeated = joins and isinstance(meets, Clustered) and not group.facts.unique(meets.maximum)
-            if not self._lies_well(child, best) or (repeated and child.facts.unique(place.maximum)):
-                for columns in candidates(child, place.maximum):
-                    on = sorted(columns, key=lambda c: c.id)
-                    places += [Exactly(hashed(on, count)) for count in partition_counts(child, self.ideal(child))]
         if isinstance(place, RangeOrdered):
             # What is all in one place is in order, and the operator may make it so: it may fix a column.
             fixed = group.facts.closure((), child.columns) & child.column_set - child.facts.closure((), child.columns)
-            places += [Clustered(fixed, parallel=place.parallel)] if fixed else []
+            if fixed:
+                yield Required(Clustered(fixed, parallel=place.parallel), request.local)
+        if isinstance(place, Clustered) and place.largest < 1.0:
+            # A bound that comes from above holds of the result; the operator may bring it about itself.
+            request = Required(replace(place, largest=1.0), request.local)
+            yield request
+        yield from self._more_even(child, request)
+        if each.facts is None:
+            return
+        places: list[RequiredPartitioning] = [place]
+        meets, locals_ = required.partitioning, [request.local]
+        if (
+            isinstance(place, Clustered)
+            and isinstance(meets, Clustered)
+            and child.facts.unique(place.maximum)
+            and not group.facts.unique(meets.maximum)
+        ):
+            sets = [sorted(columns, key=lambda c: c.id) for columns in candidates(child, place.maximum)]
+            places += [Exactly(hashed(columns, self.ideal(child))) for columns in sets]
         was, now = columns_of(request.local), columns_of(required.local)
-        if joins and was and child.facts.unique(was) and not group.facts.unique(now):
+        if was and child.facts.unique(was) and not group.facts.unique(now):
             locals_.append(sort_keys(request.local, child.facts))
         for one, local in list(product(places, locals_))[1:]:
             yield Required(one, local)
+
+    def _more_even(self, child: Group, request: Required) -> Iterator[Required]:
+        """Requests for the same with smaller partitions, as long as the best plan of the one before has large ones. Each
+        has been solved, if there is a plan, when the next is asked for."""
+        place = request.partitioning
+        while isinstance(place, Clustered):
+            found = child.goals.get(request)
+            best = found.best if found is not None else None
+            if best is None or self._lies_well(child, best):
+                return
+            request = Required(replace(place, largest=best.amount.largest * LESS), request.local)
+            yield request
 
     def _brought(self, each: Implementation, own: Required, required: Required) -> Required | None:
         """An order that the operator makes itself (a heap of first rows): asked of nobody."""
@@ -482,7 +506,7 @@ class Search:
             delivered = operator.deliver([plan.delivered], [group.facts])
         except ExchangeError:
             return None
-        if not isinstance(match(delivered, required, group.facts), Proof):
+        if not self._is_met(group, delivered, required):
             return None
         return self.build(group, operator, (plan,), delivered)
 

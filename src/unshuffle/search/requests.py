@@ -70,7 +70,7 @@ def simplified(required: Required, facts: Dependencies, columns: frozenset[Colum
         elif not keys:
             # Keys that never differ: all rows in one place, by whatever function.
             place = Clustered(frozenset((place.keys[0].column,)), parallel=place.parallel)
-    if isinstance(place, Clustered | RangeOrdered) and isinstance(match_partitioning(Scattered(), place, facts), Proof):
+    if isinstance(place, Clustered | RangeOrdered) and _goes_without_saying(place, facts):
         place = Anyhow(place.parallel)
     if isinstance(place, Clustered) and place.nulls_meet:
         reach = facts.closure(place.maximum, columns) & columns
@@ -79,6 +79,12 @@ def simplified(required: Required, facts: Dependencies, columns: frozenset[Colum
     if place is required.partitioning and local == required.local:
         return required
     return Required(place, local)
+
+
+def _goes_without_saying(place: Clustered | RangeOrdered, facts: Dependencies) -> bool:
+    if isinstance(place, Clustered) and place.largest < 1.0:
+        return False
+    return isinstance(match_partitioning(Scattered(), place, facts), Proof)
 
 
 def _simple_local(local: Local, facts: Dependencies) -> Local:
@@ -120,7 +126,7 @@ def restated(
             if not known:
                 return None
             reach = facts.closure(known, columns) & columns
-            return Clustered(reach, frozenset(), wish.parallel, wish.nulls_meet) if reach else None
+            return replace(wish, maximum=reach, minimum=frozenset()) if reach else None
         case RangeOrdered():
             keys = _named_keys(wish.keys, columns, name, facts)
             if keys:
@@ -206,7 +212,8 @@ def both_partitionings(
             reach = facts.closure(own.maximum, columns) & facts.closure(wish.maximum, columns) & columns
             if not reach:
                 return None
-            return Clustered(reach, frozenset(), own.parallel or wish.parallel, own.nulls_meet or wish.nulls_meet)
+            parallel, meet = own.parallel or wish.parallel, own.nulls_meet or wish.nulls_meet
+            return Clustered(reach, frozenset(), parallel, meet, min(own.largest, wish.largest))
         case Clustered(), RangeOrdered():
             keys: list[Sorted] = []
             for key in wish.keys:
