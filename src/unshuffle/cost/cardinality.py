@@ -211,9 +211,9 @@ _PICKS = frozenset(("min", "max", "first", "last", "any_value", "first_value", "
 
 def _aggregate(call: AggregateCall, given: Estimate, groups: float) -> ColumnStatistics | None:
     if call.function in _COUNTS:
+        # Groups are seldom of one size, so nothing is said of the largest; twice the average are as many sizes.
         each = given.rows / groups if groups > 0.0 else 0.0
-        # A count is at least 1 and, for groups that differ, seldom beyond twice the average.
-        return ColumnStatistics(min(groups, max(1.0, 2.0 * each)), 0.0, 0, max(1, round(2.0 * each)))
+        return ColumnStatistics(min(groups, max(1.0, 2.0 * each)))
     if call.function in _MEANS and call.arguments:
         known = derived(call.arguments[0], given)
         return ColumnStatistics(max(1.0, groups), known.null_fraction, known.low, known.high)
@@ -242,7 +242,9 @@ def _expand(node: logical.Expand, inputs: Sequence[Estimate], facts: Dependencie
     given = inputs[0]
     copies = max(1, len(node.sets))
     rows = given.rows * copies
-    relation = Relation(rows, facts)
+    # The new columns are those of the groups that can be made of them: no more combinations than these.
+    groups = sum(given.distinct(keys) if keys else 1.0 for keys in node.sets)
+    relation = Relation(groups, facts)
     columns, origins = dict(given.columns), dict(given.origins)
     for out, source in node.keys:
         kept = sum(1 for keys in node.sets if source in keys) / copies
@@ -258,12 +260,10 @@ def _expand(node: logical.Expand, inputs: Sequence[Estimate], facts: Dependencie
             known.histogram,
         )
         origins[out] = ((relation, out),)
-    # The keys with their NULLs tell the sets apart nearly by themselves: counted as a value more each, they make as many
-    # combinations as there are groups. A number that multiplied them would count every group once a set.
     even = tuple((place, 1.0 / copies) for place in range(copies))
-    columns[node.number] = ColumnStatistics(1.0, 0.0, 0, copies - 1, common=even)
+    columns[node.number] = ColumnStatistics(float(copies), 0.0, 0, copies - 1, common=even)
     origins[node.number] = ((relation, node.number),)
-    return Estimate(rows, columns, given.guessed, facts, origins, {**given.remaining, relation: rows}, given.own)
+    return Estimate(rows, columns, given.guessed, facts, origins, {**given.remaining, relation: groups}, given.own)
 
 
 def _distinct(node: logical.Distinct, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:

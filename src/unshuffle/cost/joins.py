@@ -26,6 +26,7 @@ from unshuffle.catalog.statistics import ColumnStatistics
 from unshuffle.cost import defaults
 from unshuffle.cost.estimates import Estimate, Relation, thinned
 from unshuffle.cost.meeting import Matched, Pair, by_relations
+from unshuffle.cost.rising import carried
 from unshuffle.cost.selectivity import restriction
 from unshuffle.properties.dependencies import Dependencies
 
@@ -91,6 +92,9 @@ def _equal(side: Estimate, one: Column, other: Column) -> bool:
 def _inner(left: Estimate, right: Estimate, rows: float, matched: Matched, facts: Dependencies) -> Estimate:
     kept = min(1.0, matched.left_found, rows / left.rows) if left.rows > 0.0 else 1.0
     also_kept = min(1.0, matched.right_found, rows / right.rows) if right.rows > 0.0 else 1.0
+    for side in (left, right):
+        if any(relation.rising for relation in side.remaining):
+            _carry(side, matched)
     return Estimate(
         rows,
         {**left.columns, **right.columns, **matched.columns},
@@ -103,6 +107,15 @@ def _inner(left: Estimate, right: Estimate, rows: float, matched: Matched, facts
         },
         {**left.own, **right.own, **matched.own} if left.own or right.own or matched.own else left.own,
     )
+
+
+def _carry(side: Estimate, matched: Matched) -> None:
+    """Values that the other side does not have are gone, and with them those of columns that rise with them."""
+    gone = {column: left for column, left in matched.columns.items() if column in side.columns}
+    for column, (share, statistics) in carried(side, gone).items():
+        matched.columns[column] = statistics
+        for origin in side.origins.get(column, ()):
+            matched.own[origin] = matched.own.get(origin, side.own.get(origin, 1.0)) * share
 
 
 def _of_kind(

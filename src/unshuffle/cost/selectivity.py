@@ -30,7 +30,7 @@ from unshuffle.cost.distributions import less_fraction, without_null
 from unshuffle.cost.estimates import Estimate, Relation, thinned
 from unshuffle.cost.patterns import denied_pattern, literal_runs, pattern_fraction
 from unshuffle.cost.rising import carried
-from unshuffle.cost.subjects import Said, left_by, read_comparison
+from unshuffle.cost.subjects import Said, alternatives, left_by, read_comparison
 from unshuffle.properties.dependencies import Dependencies
 
 _FALSE_FOR_NULL = frozenset(("like", "ilike", "rlike", "<>", "=", "<", "<=", ">", ">=", "in", "between"))
@@ -88,11 +88,12 @@ def restriction(conditions: Sequence[Expression], relation: Estimate) -> Restric
         if not reader.read(condition, said_of):
             found.fraction *= reader.fraction(condition)
             reader.equate(condition, found)
+            reader.imply(condition, found)
     for subject, said in subjects.items():
         left = left_by(said, partial(reader.values, subject, said.known), reader.least)
         found.fraction *= left.fraction
         found.guessed |= left.guessed
-        if type(subject) is Ref and left.statistics is not said.known:
+        if type(subject) is Ref and left.statistics is not said.known and left.fraction > 0.0:
             found.columns[subject.column] = left.statistics
             found.own[subject.column] = left.fraction
     found.guessed |= reader.guessed
@@ -301,7 +302,17 @@ class _Reader:
         self.guessed |= guessed
         return found
 
-    # --- equal columns
+    # --- what follows
+
+    def imply(self, condition: Expression, found: Restriction) -> None:
+        """`a = 1 and b = 2 or a = 3` leaves no other values of a than 1 and 3."""
+        if type(condition) is not Call or condition.function != "or":
+            return
+        for subject, said in alternatives(condition.arguments, self.known).items():
+            left = left_by(said, partial(self.values, subject, said.known), self.least)
+            if type(subject) is Ref and left.fraction > 0.0 and not left.guessed:
+                found.columns[subject.column] = left.statistics
+                found.own[subject.column] = left.fraction
 
     def equate(self, condition: Expression, found: Restriction) -> None:
         """Two columns that are made equal have the values of the one that had fewer."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from unshuffle.algebra.expressions import Call, Cast, Expression, Ref
+from unshuffle.algebra.predicates import conjuncts
 from unshuffle.catalog.statistics import ColumnStatistics
 from unshuffle.cost import defaults
 from unshuffle.cost.constants import INCOMPARABLE, UNKNOWN, is_constant, like, value_of
@@ -194,6 +196,54 @@ def _alternatives(parts: Sequence[Expression], subjects: Subjects) -> bool:
         return False
     subjects(plain(subject)).one_of(values)
     return True
+
+
+def alternatives(
+    parts: Sequence[Expression], known: Callable[[Expression], ColumnStatistics]
+) -> dict[Expression, Said]:
+    """What is said of subjects of which every one of several alternatives says something: all that any of them allows."""
+    found: dict[Expression, Said] | None = None
+    for part in parts:
+        said: dict[Expression, Said] = {}
+        for condition in conjuncts(part):
+            if type(condition) is Call:
+                read_comparison(condition, partial(_said, said, known))
+        if found is None:
+            found = said
+        else:
+            found = {subject: either for subject in found if (either := _either(found[subject], said.get(subject)))}
+        if not found:
+            return {}
+    return found or {}
+
+
+def _said(so_far: dict[Expression, Said], known: Callable[[Expression], ColumnStatistics], subject: Expression) -> Said:
+    if subject not in so_far:
+        so_far[subject] = Said(known(subject))
+    return so_far[subject]
+
+
+def _either(one: Said, other: Said | None) -> Said | None:
+    if other is None:
+        return None
+    if one.values is not None and other.values is not None:
+        return Said(one.known, values=list(dict.fromkeys((*one.values, *other.values))))
+    ends = [_ends(one), _ends(other)]
+    try:
+        low = None if any(low is None for low, _ in ends) else min(low for low, _ in ends)
+        high = None if any(high is None for _, high in ends) else max(high for _, high in ends)
+    except INCOMPARABLE:
+        return None
+    return Said(one.known, interval=Interval(low, True, high, True)) if low is not None or high is not None else None
+
+
+def _ends(said: Said) -> tuple[Any, Any]:
+    try:
+        if said.values:
+            return min(said.values), max(said.values)
+    except INCOMPARABLE:
+        return None, None
+    return (said.interval.low, said.interval.high) if said.interval is not None else (None, None)
 
 
 def plain(subject: Expression) -> Expression:
