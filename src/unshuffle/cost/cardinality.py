@@ -8,7 +8,7 @@ what it is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +19,12 @@ from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics import (
     NOTHING_KNOWN_OF_COLUMN,
     ColumnStatistics,
-    Histogram,
     default_width,
 )
 from unshuffle.cost import defaults
 from unshuffle.cost.derived import derived
-from unshuffle.cost.estimates import Estimate, Origin, Relation, distinct_after, thinned
+from unshuffle.cost.estimates import Estimate, Origin, Relation, distinct_after, fresh, thinned
+from unshuffle.cost.grouping import distinct, expand, group_by, grouped, grouping_sets
 from unshuffle.cost.joins import join
 from unshuffle.cost.selectivity import restriction
 from unshuffle.properties.dependencies import Dependencies
@@ -63,7 +63,7 @@ def _scan(node: logical.Scan, inputs: Sequence[Estimate], facts: Dependencies) -
             (column,) = key
             columns[column] = _with_distinct(columns.get(column, NOTHING_KNOWN_OF_COLUMN), rows)
     rising = statistics.rising if statistics is not None else ()
-    return _fresh(node.columns, rows, columns, guessed, facts, rising)
+    return fresh(node.columns, rows, columns, guessed, facts, rising)
 
 
 def _with_distinct(known: ColumnStatistics, distinct: float) -> ColumnStatistics:
@@ -74,23 +74,8 @@ def _with_distinct(known: ColumnStatistics, distinct: float) -> ColumnStatistics
     )
 
 
-def _fresh(
-    names: Iterable[Column],
-    rows: float,
-    columns: Mapping[Column, ColumnStatistics],
-    guessed: bool,
-    facts: Dependencies,
-    rising: tuple[tuple[Column, ...], ...] = (),
-) -> Estimate:
-    """A relation whose statistics are counted on its own rows."""
-    relation = Relation(rows, facts, rising)
-    return Estimate(
-        rows, columns, guessed, facts, {column: ((relation, column),) for column in names}, {relation: rows}
-    )
-
-
 def _unknown(names: Iterable[Column], rows: float, facts: Dependencies) -> Estimate:
-    return _fresh(names, rows, {}, True, facts)
+    return fresh(names, rows, {}, True, facts)
 
 
 def _table_scan(node: logical.TableScan, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
@@ -104,7 +89,7 @@ def _values(node: logical.Values, inputs: Sequence[Estimate], facts: Dependencie
         written = [row[place] for row in node.rows]
         if all(isinstance(value, Literal) for value in written):
             columns[column] = _listed([value.value for value in written if isinstance(value, Literal)])
-    return _fresh(node.columns, rows, columns, False, facts)
+    return fresh(node.columns, rows, columns, False, facts)
 
 
 def _listed(values: Sequence[Any]) -> ColumnStatistics:
@@ -127,10 +112,7 @@ def _listed(values: Sequence[Any]) -> ColumnStatistics:
 
 
 def _same(node: Any, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    given = inputs[0]
-    if facts is given.facts:
-        return given
-    return Estimate(given.rows, given.columns, given.guessed, facts, given.origins, given.remaining, given.own)
+    return inputs[0].under(facts)
 
 
 def _filter(node: logical.Filter, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
@@ -166,113 +148,6 @@ def _origin_of(expression: Expression, column: Column, given: Estimate) -> Origi
     """What is computed from one relation's columns belongs to that relation, anything else to a new one."""
     relations = {relation for part in columns_of(expression) for relation in given.relations(part)[:1]}
     return (relations.pop() if len(relations) == 1 else Relation(given.rows, given.facts), column)
-
-
-def _group_by(
-    node: logical.GroupBy | logical.FinalGroupBy, inputs: Sequence[Estimate], facts: Dependencies
-) -> Estimate:
-    given = inputs[0]
-    groups = given.distinct(node.keys) if node.keys else 1.0
-    columns = {key: _grouped(key, given, groups) for key in node.keys}
-    return _aggregated(node, given, groups, columns, node.aggregates, facts)
-
-
-def _aggregated(
-    node: Any,
-    given: Estimate,
-    groups: float,
-    columns: dict[Column, ColumnStatistics],
-    aggregates: Iterable[tuple[Column, AggregateCall]],
-    facts: Dependencies,
-) -> Estimate:
-    for column, call in aggregates:
-        known = _aggregate(call, given, groups)
-        if known is not None:
-            columns[column] = known
-    return _fresh(node.columns, groups, columns, given.guessed, facts)
-
-
-def _grouped(key: Column, given: Estimate, groups: float) -> ColumnStatistics:
-    """A grouping column: each of its values is as common as there are groups with it, which is taken as even."""
-    known = given.columns.get(key, NOTHING_KNOWN_OF_COLUMN)
-    present = min(groups, given.distinct((key,)))
-    histogram = known.histogram
-    if histogram is not None:
-        histogram = Histogram(histogram.bounds, histogram.distinct, histogram.distinct)
-    nulls = min(1.0, 1.0 / present) if known.null_fraction > 0.0 and present > 0.0 else 0.0
-    values = max(0.0, present - 1.0) if nulls else present
-    return ColumnStatistics(values, nulls, known.low, known.high, known.width, (), histogram)
-
-
-_COUNTS = frozenset(("count", "count_if", "approx_count_distinct", "regr_count"))
-_MEANS = frozenset(("avg", "mean", "median", "percentile", "approx_percentile", "percentile_approx"))
-_PICKS = frozenset(("min", "max", "first", "last", "any_value", "first_value", "last_value", "mode"))
-
-
-def _aggregate(call: AggregateCall, given: Estimate, groups: float) -> ColumnStatistics | None:
-    if call.function in _COUNTS:
-        # Groups are seldom of one size, so nothing is said of the largest; twice the average are as many sizes.
-        each = given.rows / groups if groups > 0.0 else 0.0
-        return ColumnStatistics(min(groups, max(1.0, 2.0 * each)))
-    if call.function in _MEANS and call.arguments:
-        known = derived(call.arguments[0], given)
-        return ColumnStatistics(max(1.0, groups), known.null_fraction, known.low, known.high)
-    if call.function in _PICKS and call.arguments:
-        known = derived(call.arguments[0], given)
-        distinct = groups if known.distinct is None else min(groups, known.distinct)
-        return ColumnStatistics(distinct, known.null_fraction, known.low, known.high, known.width)
-    return ColumnStatistics(max(1.0, groups))
-
-
-def _grouping_sets(node: logical.GroupingSets, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    given = inputs[0]
-    sizes = [given.distinct(keys) if keys else 1.0 for keys in node.sets]
-    rows = sum(sizes)
-    columns: dict[Column, ColumnStatistics] = {}
-    for out, source in node.keys:
-        within = sum(size for size, keys in zip(sizes, node.sets, strict=True) if source in keys)
-        known = _grouped(source, given, within)
-        kept = (within / rows if rows > 0.0 else 1.0) * (1.0 - known.null_fraction)
-        columns[out] = ColumnStatistics(known.distinct, 1.0 - kept, known.low, known.high, known.width)
-    return _aggregated(node, given, rows, columns, node.aggregates, facts)
-
-
-def _expand(node: logical.Expand, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    """Every row as often as there are grouping sets."""
-    given = inputs[0]
-    copies = max(1, len(node.sets))
-    rows = given.rows * copies
-    # The new columns are those of the groups that can be made of them: no more combinations than these.
-    groups = sum(given.distinct(keys) if keys else 1.0 for keys in node.sets)
-    relation = Relation(groups, facts)
-    columns, origins = dict(given.columns), dict(given.origins)
-    for out, source in node.keys:
-        kept = sum(1 for keys in node.sets if source in keys) / copies
-        known = given.columns.get(source, NOTHING_KNOWN_OF_COLUMN)
-        common = tuple((value, share * kept) for value, share in known.common)
-        columns[out] = ColumnStatistics(
-            given.distinct((source,)),
-            1.0 - (1.0 - known.null_fraction) * kept,
-            known.low,
-            known.high,
-            known.width,
-            common,
-            known.histogram,
-        )
-        origins[out] = ((relation, out),)
-    even = tuple((place, 1.0 / copies) for place in range(copies))
-    columns[node.number] = ColumnStatistics(float(copies), 0.0, 0, copies - 1, common=even)
-    origins[node.number] = ((relation, node.number),)
-    return Estimate(rows, columns, given.guessed, facts, origins, {**given.remaining, relation: groups}, given.own)
-
-
-def _distinct(node: logical.Distinct, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    given = inputs[0]
-    names = node.columns
-    rows = given.distinct(names)
-    if rows >= given.rows:
-        return _same(node, inputs, facts)
-    return _fresh(names, rows, {name: _grouped(name, given, rows) for name in names}, given.guessed, facts)
 
 
 _NUMBERINGS = frozenset(("row_number", "rank", "dense_rank"))
@@ -326,11 +201,11 @@ def _set_operation(node: logical.SetOperation, inputs: Sequence[Estimate], facts
             known = _united([(each, names[place]) for each, names in zip(inputs, sources, strict=True)], rows)
             if known is not None:
                 columns[column] = known
-        whole = _fresh(node.columns, rows, columns, guessed, facts)
+        whole = fresh(node.columns, rows, columns, guessed, facts)
         if node.all:
             return whole
         rows = whole.distinct(node.columns)
-        return _fresh(node.columns, rows, columns, guessed, facts)
+        return fresh(node.columns, rows, columns, guessed, facts)
     left, right = inputs
     ours, theirs = left.distinct(sources[0]), right.distinct(sources[1])
     both = min(ours, theirs) * defaults.INTERSECTION
@@ -339,8 +214,8 @@ def _set_operation(node: logical.SetOperation, inputs: Sequence[Estimate], facts
     else:
         rows = max(left.rows - right.rows, left.rows * defaults.INTERSECTION) if node.all else max(0.0, ours - both)
     pairs = zip(node.columns, sources[0], strict=True)
-    columns = {column: _grouped(source, left, rows) for column, source in pairs if source in left.columns}
-    return _fresh(node.columns, rows, columns, True, facts)
+    columns = {column: grouped(source, left, rows) for column, source in pairs if source in left.columns}
+    return fresh(node.columns, rows, columns, True, facts)
 
 
 def _united(sources: Sequence[tuple[Estimate, Column]], rows: float) -> ColumnStatistics | None:
@@ -398,7 +273,7 @@ def _repeating(
         for each in inputs:
             if source in each.origins and source in each.columns:
                 columns[out] = _with_distinct(each.columns[source], min(rows, each.distinct((source,))))
-    return _fresh(names, rows, columns, True, facts)
+    return fresh(names, rows, columns, True, facts)
 
 
 # --- what only Spark understands, and sharing
@@ -431,11 +306,11 @@ _RULES: dict[type, Callable[[Any, Sequence[Estimate], Dependencies], Estimate]] 
     logical.Values: _values,
     logical.Project: _project,
     logical.Filter: _filter,
-    logical.GroupBy: _group_by,
-    logical.GroupingSets: _grouping_sets,
-    logical.FinalGroupBy: _group_by,
-    logical.Expand: _expand,
-    logical.Distinct: _distinct,
+    logical.GroupBy: group_by,
+    logical.GroupingSets: grouping_sets,
+    logical.FinalGroupBy: group_by,
+    logical.Expand: expand,
+    logical.Distinct: distinct,
     logical.Window: _window,
     logical.Sort: _same,
     logical.Limit: _limit,

@@ -112,6 +112,12 @@ class Estimate:
                 needed = rest
         return needed
 
+    def under(self, facts: Dependencies) -> Estimate:
+        """The same of the same rows, of which other facts are known."""
+        if facts is self.facts:
+            return self
+        return Estimate(self.rows, self.columns, self.guessed, facts, self.origins, self.remaining, self.own)
+
     # --- what columns were made with
 
     def values(self, column: Column) -> float:
@@ -198,6 +204,21 @@ class Estimate:
     def _left(self, relation: Relation, values: float, own: float) -> float:
         """Of the values that a relation had in the fraction `own` of its rows, those in the rows that remain."""
         return values_left(values, relation.population * own, self.remaining.get(relation, relation.population))
+
+
+def fresh(
+    names: Iterable[Column],
+    rows: float,
+    columns: Mapping[Column, ColumnStatistics],
+    guessed: bool,
+    facts: Dependencies,
+    rising: tuple[tuple[Column, ...], ...] = (),
+) -> Estimate:
+    """A relation whose statistics are counted on its own rows."""
+    relation = Relation(rows, facts, rising)
+    return Estimate(
+        rows, columns, guessed, facts, {column: ((relation, column),) for column in names}, {relation: rows}
+    )
 
 
 _BOOLEAN = pa.bool_()
