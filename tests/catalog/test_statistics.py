@@ -175,6 +175,25 @@ def test_a_late_violation_is_seen() -> None:
     assert found.dependencies(columns, rows) == ((("a",), ("b",)),)
 
 
+def test_columns_that_rise_together() -> None:
+    """Years rise with days, and so does a column with gaps; months fall once a year, and one row out of order is enough."""
+    days = [datetime.date(2020, 1, 1) + datetime.timedelta(days=i) for i in range(800)]
+    order = np.random.default_rng(1).permutation(800)
+    table = {
+        "day": [days[i] for i in order],
+        "number": [int(i) for i in order],
+        "year": [days[i].year for i in order],
+        "gaps": [None if i % 3 else int(i) // 10 for i in order],
+        "month": [days[i].month for i in order],
+        "almost": [int(i) // 10 if i != 799 else 3 for i in order],
+    }
+    columns = [
+        (name, profile(pa.chunked_array([array]), array.type)) for name, v in table.items() for array in [pa.array(v)]
+    ]
+    assert found.rising(columns, 800) == (("day", ("number", "year", "gaps")),)
+    assert found.rising(columns[:2], 5) == ()
+
+
 def test_zeros_and_nans_are_single_values() -> None:
     """0.0 and -0.0 are one value to GROUP BY, so a column that holds both is no key; NaN equals itself."""
     zeros = profile(pa.chunked_array([pa.array([0.0, -0.0])]), pa.float64())
@@ -223,6 +242,7 @@ def test_statistics_survive_json(data: st.DataObject) -> None:
         (StoredColumn(name, "bigint", known),),
         ((name,), ("a", "b")),
         (((), (name,)), (("a",), ("b", "c"))),
+        ((name, ("a", "b")),),
     )
     assert decode(json.loads(json.dumps(encode(stored), ensure_ascii=False, allow_nan=False))) == stored
 

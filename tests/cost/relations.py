@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ class Table:
         keys: Iterable[Sequence[str]] = (),
         depends: Iterable[tuple[Sequence[str], Sequence[str]]] = (),
         types: dict[str, pa.DataType] | None = None,
+        rising: Sequence[Sequence[str]] = (),
     ) -> None:
         arrays = {name: pa.array(column, (types or {}).get(name)) for name, column in values.items()}
         self.columns = {name: NUMBERS.new(name, array.type) for name, array in arrays.items()}
@@ -49,6 +51,9 @@ class Table:
                 for left, right in depends
             ],
         )
+        groups = tuple(tuple(self.columns[name] for name in group) for group in rising)
+        assert self.scan.statistics is not None
+        self.scan = replace(self.scan, statistics=replace(self.scan.statistics, rising=groups))
 
     def __getitem__(self, name: str) -> Column:
         return self.columns[name]

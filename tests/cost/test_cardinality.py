@@ -12,7 +12,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cost.relations import NUMBERS, Table, call, described, estimated, joined, literal, q_error, scan, where
+from tests.cost.relations import (
+    NUMBERS,
+    Table,
+    all_of,
+    call,
+    described,
+    estimated,
+    joined,
+    literal,
+    q_error,
+    scan,
+    where,
+)
 
 from unshuffle.algebra import logical
 from unshuffle.algebra.expressions import AggregateCall, Call, Expression, Ref, SortKey, WindowCall
@@ -168,6 +180,36 @@ def test_a_filter_on_one_side_only() -> None:
     truth = sum(1 for c in orders.values["customer"] if c < 50)
     assert q_error(estimated(both).rows, truth) <= 1.2
     assert q_error(estimated(one).rows, truth) <= 1.2
+
+
+def test_a_year_of_a_calendar_is_a_range_of_its_days() -> None:
+    """Sales are of five years, the calendar has fifty: a fifth of the sales are of any one of the five, and of a year
+    that no sale is of, none. The weeks that sales are of are those of five years too."""
+    random = Random(12)
+    days = range(50 * 365)
+    calendar = Table(
+        {"day": list(days), "week": [day // 7 for day in days], "year": [1970 + day // 365 for day in days]},
+        keys=[("day",)],
+        rising=[("day", "week", "year")],
+    )
+    first = 28 * 365
+    sales = Table({"day": [random.randrange(first, first + 5 * 365) for _ in range(4000)]})
+    on = (sales["day"], calendar["day"])
+
+    def of(condition: Call) -> float:
+        return estimated(joined(sales.scan, Filter(calendar.scan, condition), on)).rows
+
+    assert q_error(of(call("=", calendar["year"], 2000)), 800) <= 1.2
+    assert q_error(of(call("between", calendar["year"], 1998, 1999)), 1600) <= 1.2
+    assert of(call("=", calendar["year"], 1980)) < 10
+    either = call(
+        "or",
+        call("=", calendar["year"], 2000),
+        all_of(call("=", calendar["year"], 2001), call(">", calendar["week"], 0)),
+    )
+    assert q_error(of(either), 1600) <= 1.4
+    weeks = estimated(GroupBy(joined(sales.scan, calendar.scan, on), (calendar["week"],), ())).rows
+    assert q_error(weeks, 5 * 365 / 7) <= 1.2
 
 
 def test_ranges_that_overlap_in_part() -> None:
