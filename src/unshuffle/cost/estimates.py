@@ -100,7 +100,7 @@ class Estimate:
 
     def essential(self, columns: Iterable[Column]) -> tuple[Column, ...]:
         """Of these columns, some that determine the others."""
-        needed = tuple(columns)
+        needed = tuple(dict.fromkeys(columns))
         facts = self.facts
         if not (facts.functional or facts.classes or facts.keys):
             return needed
