@@ -78,7 +78,7 @@ class Exhaustive:
         return self._remembered("natural", group, required, self._operators)
 
     def _remembered(self, kind: str, group: Group, required: Required, make: object) -> list[Physical]:
-        simple = simplified(required, group.facts)
+        simple = simplified(required, group.facts, group.column_set)
         key = (kind, group.number, simple)
         if key not in self._known:
             found: dict[int, Physical] = {}
@@ -93,7 +93,7 @@ class Exhaustive:
         if required.local and not isinstance(required.partitioning, EveryPartition):
             yield from self._sorted(group, self.solved(group, Required(required.partitioning)), required)
         for each in exchanges(required, group, self._search.ideal(group)):
-            wish = simplified(each.input, group.facts)
+            wish = simplified(each.input, group.facts, group.column_set)
             in_place = list(self.natural(group, wish))
             if wish.local:
                 in_place += self._sorted(group, self.natural(group, Required(wish.partitioning)), wish)
