@@ -1,4 +1,5 @@
-"""What tests share: one Spark session for those that need a JVM (pure tests never start it), and the TPC data sets."""
+"""What tests share: one Spark session for those that need a JVM (pure tests never start it), the TPC data sets, and two
+lengths of search for generated tests: 200 examples a test, the same every run; or 20,000 new ones (UNSHUFFLE_SOAK=1)."""
 
 from __future__ import annotations
 
@@ -10,9 +11,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 from benchmarks import tpcds, tpch
+from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+EVERY_CHECK = list(HealthCheck)
+
+settings.register_profile(
+    "normal", max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=EVERY_CHECK
+)
+settings.register_profile("soak", max_examples=20_000, deadline=None, suppress_health_check=EVERY_CHECK)
+# A planted fault needs finding, not explaining.
+settings.register_profile("mutants", settings.get_profile("normal"), phases=[Phase.explicit, Phase.generate])
+wanted = [name for name in ("soak", "mutants") if os.environ.get(f"UNSHUFFLE_{name.upper()}") == "1"]
+settings.load_profile(wanted[0] if wanted else "normal")
 
 
 @pytest.fixture(scope="session")

@@ -236,7 +236,7 @@ def conditions(draw: st.DrawFn, table: Table) -> Expression:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_no_condition_makes_rows_or_trouble(data: st.DataObject) -> None:
     table = data.draw(tables())

@@ -17,7 +17,7 @@ from unshuffle.algebra.logical import Script
 from unshuffle.errors import UserError
 from unshuffle.render.dot import dot
 from unshuffle.render.html import page
-from unshuffle.render.json import explanation
+from unshuffle.render.json import logical_explanation
 from unshuffle.render.text import text
 from unshuffle.render.tree import tree
 
@@ -129,7 +129,7 @@ def bind_and_show(bound: Bind, script: str) -> None:
         assert text(nodes)
         assert dot(nodes)
         assert page("x", nodes)
-        assert explanation(plan, 0.0)
+        assert logical_explanation(plan)
 
 
 def few(examples: int) -> settings:
