@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unshuffle.catalog.schema import Column, DataType
+from unshuffle.catalog.types import common_type
 from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, formula
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import interchangeable
@@ -105,8 +106,11 @@ def _same_constant(columns: list[Column], facts: list[Dependencies], nulls_apart
 
 def _sent_at(type_: DataType, key: JoinKey, layout: Partitioned) -> bool:
     """May other inputs be sent by this function? A range takes integers of any width; a hash would first cast them, and
-    a bigint may not fit an int."""
-    return type_ == key.type or (isinstance(layout.function, RangeFunction) and interchangeable(type_, key.type))
+    a bigint may not fit an int; an int fits a bigint."""
+    if type_ == key.type:
+        return True
+    wider = isinstance(layout.function, RangeFunction) or common_type(type_, key.type) == type_
+    return wider and interchangeable(type_, key.type)
 
 
 def pushes(inputs: Sequence[Input], required: CoPartitioned) -> list[Push]:

@@ -5,19 +5,22 @@ An alignment is a layout for each input, all by the same function, and the layou
 of layout are tried:
 
     asked      what is required of the result, if that is one very function: written in every input's columns
-    had        what an input already has: pushed to the others
+    had        what an input has, or would make for the sake of an operator below: pushed to the others
     wished     a hash of the keys, or of those among them that also serve an operator above or below, into as many
-               partitions as an input, or what it is made of, would ideally have
+               partitions as an input has or would ideally have
 
 They are the same for all algorithms of one join, and are found once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
+from unshuffle.catalog.schema import DataType
+from unshuffle.catalog.types import common_type
 from unshuffle.properties import (
     Clustered,
     CoPartitioned,
@@ -35,6 +38,7 @@ from unshuffle.search.enforcers import partition_counts
 from unshuffle.search.requests import restated
 
 if TYPE_CHECKING:
+    from unshuffle.algebra.physical import Physical
     from unshuffle.search.memo import Group
     from unshuffle.search.optimize import Implementation, Search
 
@@ -76,18 +80,28 @@ def _asked(each: Implementation, joint: CoPartitioned, wish: Exactly) -> Iterato
 def _offered(
     search: Search, group: Group, each: Implementation, joint: CoPartitioned
 ) -> Iterator[tuple[Partitioned, ...]]:
-    for place, child in enumerate(each.inputs):
-        if child.stored:
-            keys = Clustered(frozenset(key.columns[place] for key in joint.keys), nulls_meet=False)
-            plan = search.solve(child, Required(keys))
-            if plan is not None:
-                yield from _follow(each, joint, place, plan.delivered)
-    counts = _counts(search, each)
+    had = [
+        (place, plan.delivered) for place, child in enumerate(each.inputs) for plan in _had(search, child, place, joint)
+    ]
+    for place, given in had:
+        yield from _follow(each, joint, place, given)
+    counts = _counts(search, each, had)
     for chosen in _key_sets(group, each, joint):
-        for count in counts:
-            function = HashFunction(tuple(key.type for key in chosen), count)
-            places = range(len(each.inputs))
-            yield tuple(Partitioned(function, tuple(key.columns[place] for key in chosen)) for place in places)
+        for types in product(*(_types(each, key, had) for key in chosen)):
+            for count in counts:
+                function = HashFunction(types, count)
+                places = range(len(each.inputs))
+                yield tuple(Partitioned(function, tuple(key.columns[place] for key in chosen)) for place in places)
+
+
+Had = Sequence[tuple[int, Delivered]]
+
+
+def _had(search: Search, child: Group, place: int, joint: CoPartitioned) -> Iterator[Physical]:
+    """What an input would be if it were asked only to be clustered on its keys, where something below has a say in that."""
+    if child.stored or child.below:
+        keys = Clustered(frozenset(key.columns[place] for key in joint.keys), nulls_meet=False)
+        yield from search.laid_out(child, Required(keys))
 
 
 def _follow(
@@ -128,16 +142,29 @@ def _cuts(group: Group, each: Implementation, keys: list[JoinKey]) -> Iterator[f
         yield frozenset(i for i, key in enumerate(keys) if wide(0).determines(known, (key.columns[0],)))
     for place, child in enumerate(each.inputs):
         for wish in child.below:
-            held = child.facts
-            yield frozenset(i for i, key in enumerate(keys) if held.determines(wish, (key.columns[place],)))
+            equals = frozenset(other for column in wish for other in child.facts.equals_of(column))
+            yield frozenset(i for i, key in enumerate(keys) if key.columns[place] in equals)
 
 
-def _counts(search: Search, each: Implementation) -> list[int]:
-    """Of all inputs the ideal, and of what those are made of: one exchange below an aggregate may serve a join above it."""
+def _counts(search: Search, each: Implementation, had: Had) -> list[int]:
+    """The ideal of each input, and what an input has: one exchange below an aggregate may serve a join above it."""
     counts: dict[int, None] = {}
     largest = max(each.inputs, key=lambda child: child.bytes)
     counts.update(dict.fromkeys(partition_counts(largest, search.ideal(largest))))
-    for child in each.inputs:
-        below = [group for one in (child.implementations or ())[:1] for group in one.inputs]
-        counts.update(dict.fromkeys(search.ideal(group) for group in (child, *below)))
+    counts.update(dict.fromkeys(search.ideal(child) for child in each.inputs))
+    for _, given in had:
+        if isinstance(given.partitioning, Partitioned):
+            counts[given.partitioning.function.partitions] = None
     return sorted(counts, reverse=True)[:COUNTS]
+
+
+def _types(each: Implementation, key: JoinKey, had: Had) -> list[DataType]:
+    """The type that a key compares at, and a wider one that an input is sent by for the sake of another join."""
+    found = {key.type: None}
+    for place, given in had:
+        layout, facts = given.partitioning, each.inputs[place].facts
+        if isinstance(layout, Partitioned) and isinstance(layout.function, HashFunction):
+            for column, type_ in zip(layout.columns, layout.function.types, strict=True):
+                if facts.equal(column, key.columns[place]) and common_type(type_, key.type) == type_:
+                    found[type_] = None
+    return list(found)

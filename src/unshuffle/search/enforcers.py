@@ -9,7 +9,7 @@ an exchange that merges in order over a sort. This also keeps goals from asking 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
@@ -90,8 +90,8 @@ def exchanges(required: Required, group: Group, ideal: int) -> Iterator[Enforcem
                 sample = Sampled(f"{group.number}:{shown}:{count}", count)
                 yield from _send(ranged(wish.keys, sample), local, group)
         case Exactly(layout=layout):
-            if not layout.nulls_apart:
-                yield from _send(layout, local, group)
+            # Who bears NULL keys anywhere bears them in their place.
+            yield from _send(replace(layout, nulls_apart=False) if layout.nulls_apart else layout, local, group)
         case EveryPartition():
             if not local:
                 # One stream is dearer to send than many: the cheaper input is not always the better.

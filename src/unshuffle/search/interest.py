@@ -74,10 +74,11 @@ def _look_below(group: Group) -> None:
             group.stored = group.stored or child.stored
             if child.stored:
                 counts.update(dict.fromkeys(child.counts))
-            facts = child.facts
-            for wish in (*each.wants(place), *child.below):
-                reach = facts.closure(wish, child.columns)
+            for reach in _reaches(each, place, child):
                 visible = frozenset(column for column in group.columns if each.source(place, column) in reach)
+                if each.facts is not None:
+                    wide = each.facts()
+                    visible |= frozenset(column for column in group.columns if wide.equals_of(column) & reach)
                 if visible:
                     found[visible] = None
         if each.stored_columns:
@@ -85,6 +86,15 @@ def _look_below(group: Group) -> None:
             found[each.stored_columns] = None
     group.below = _bounded(found)
     group.counts = (*group.counts, *(count for count in counts if count not in group.counts))
+
+
+def _reaches(each: Implementation, place: int, child: Group) -> Iterator[Columns]:
+    """The columns of an input that a layout for the operator, or for one further below, can be on. The operator's own may
+    be on all that its keys determine; what lies below it is made already, and only has other names."""
+    for wish in each.wants(place):
+        yield child.facts.closure(wish, child.columns)
+    for wish in child.below:
+        yield frozenset(other for column in wish for other in child.facts.equals_of(column))
 
 
 def _tell_below(group: Group) -> None:
@@ -118,15 +128,14 @@ def _bounded(found: dict[Columns, None]) -> tuple[Columns, ...]:
 
 def candidates(group: Group, maximum: Columns) -> list[Columns]:
     """The column sets worth laying a group out by, to have rows that agree on `maximum` together."""
-    return _candidates(maximum, (*group.above, *group.below), group.facts)
-
-
-def _candidates(maximum: Columns, wanted: Iterable[Columns], facts: Dependencies) -> list[Columns]:
+    facts = group.facts
     useful = frozenset(column for column in maximum if not facts.determines((), (column,))) or maximum
     found: dict[Columns, None] = {_fewest(useful, facts): None}
     cuts: dict[Columns, None] = {}
-    for wish in wanted:
-        closed = facts.closure(wish, useful) & useful
+    for closed in (
+        *(facts.closure(wish, useful) & useful for wish in group.above),
+        *(frozenset(column for column in useful if facts.equals_of(column) & wish) for wish in group.below),
+    ):
         if closed and closed != useful:
             cuts[closed] = None
     for one, other in combinations(tuple(cuts), 2):

@@ -36,6 +36,7 @@ from unshuffle.properties import (
     FullMerge,
     InitialPartitioning,
     JoinKey,
+    Local,
     OnePartition,
     Partitioned,
     Proof,
@@ -238,7 +239,7 @@ class Search:
             bound = min(bound, found.cost)
             yield found
         if required.local and not isinstance(required.partitioning, EveryPartition):
-            for below in self._to_sort(group, Required(required.partitioning), bound):
+            for below in self.laid_out(group, Required(required.partitioning), bound):
                 plan = self.sorted_over(group, below, required)
                 if plan is not None and plan.cost < bound:
                     bound = plan.cost
@@ -251,8 +252,8 @@ class Search:
                 bound = plan.cost
                 yield plan
 
-    def _to_sort(self, group: Group, required: Required, limit: float) -> Iterator[Physical]:
-        """Plans that are worth sorting: the cheapest that is laid out as required, and where that lies badly, dearer ones."""
+    def laid_out(self, group: Group, required: Required, limit: float = inf) -> Iterator[Physical]:
+        """The cheapest plan that is laid out as required, and where that lies badly, dearer ones that lie better."""
         below = self.solve(group, required, limit)
         if below is None:
             return
@@ -417,7 +418,7 @@ class Search:
         if each.facts is None:
             return
         places: list[RequiredPartitioning] = [place]
-        meets, locals_ = required.partitioning, [request.local]
+        meets = required.partitioning
         if (
             isinstance(place, Clustered)
             and isinstance(meets, Clustered)
@@ -426,10 +427,7 @@ class Search:
         ):
             sets = [sorted(columns, key=lambda c: c.id) for columns in candidates(child, place.maximum)]
             places += [Exactly(hashed(columns, self.ideal(child))) for columns in sets]
-        was, now = columns_of(request.local), columns_of(required.local)
-        if was and child.facts.unique(was) and not group.facts.unique(now):
-            locals_.append(sort_keys(request.local, child.facts))
-        for one, local in list(product(places, locals_))[1:]:
+        for one, local in list(product(places, self._kept_orders(group, child, request.local, required)))[1:]:
             yield Required(one, local)
 
     def _more_even(self, child: Group, request: Required) -> Iterator[Required]:
@@ -457,33 +455,40 @@ class Search:
     ) -> Iterator[tuple[Required, ...]]:
         if isinstance(required.partitioning, OnePartition | EveryPartition):
             return
-        locals_ = self._joint_orders(each, alternative, required)
-        if locals_ is None:
-            return
-        for each_way in alignments(self, group, each, joint, required):
+        orders = list(self._joint_orders(group, each, alternative, required))
+        for each_way in alignments(self, group, each, joint, required) if orders else ():
             if required == ANYTHING or isinstance(
                 match_partitioning(each_way.result, required.partitioning, group.facts), Proof
             ):
-                yield tuple(
-                    Required(Exactly(layout), local) for layout, local in zip(each_way.layouts, locals_, strict=True)
-                )
+                for locals_ in orders:
+                    pairs = zip(each_way.layouts, locals_, strict=True)
+                    yield tuple(Required(Exactly(layout), local) for layout, local in pairs)
 
     def _joint_orders(
-        self, each: Implementation, alternative: Alternative, required: Required
-    ) -> tuple[Any, ...] | None:
+        self, group: Group, each: Implementation, alternative: Alternative, required: Required
+    ) -> Iterator[tuple[Local, ...]]:
         own = [child.local for child in alternative.children]
         if not required.local:
-            return tuple(own)
+            yield tuple(own)
+            return
         carried = each.operator.carried
         if carried is None or not each.operator.keeps_order:
-            return None
+            return
         child = each.inputs[carried]
         wide = each.wide_facts()(carried)
         wish = pushed(each.operator, Required(local=required.local), child.column_set, wide)
         local = both_orders(wish.local, own[carried], child.facts, wide) if wish is not None else None
-        if local is None:
-            return None
-        return tuple(local if place == carried else mine for place, mine in enumerate(own))
+        if local is not None:
+            for asked in self._kept_orders(group, child, local, required):
+                yield (*own[:carried], asked, *own[carried + 1 :])
+
+    @staticmethod
+    def _kept_orders(group: Group, child: Group, local: Local, required: Required) -> Iterator[Local]:
+        """The order to ask of an input of a join: rows that are unique are grouped however they lie, until repeated."""
+        yield local
+        was, now = columns_of(local), columns_of(required.local)
+        if was and child.facts.unique(was) and not group.facts.unique(now):
+            yield sort_keys(local, child.facts)
 
     # --- enforcers
 
