@@ -101,6 +101,7 @@ UNDERSTOOD = [
     "select person, paid, count(*), sum(amount) from sales group by rollup (person, paid)",
     "select person, paid, count(*), grouping(person), grouping_id() from sales group by cube (person, paid)",
     "select person, paid, sum(person) from sales group by grouping sets ((person), (paid), ())",
+    "select person, paid, sum(person) from sales group by person, paid grouping sets ((person), (paid))",
     "select person, paid, count(*) from sales group by person, paid with rollup",
     "select person, paid, count(*) from sales group by all",
     "select distinct person, paid from sales",
