@@ -7,7 +7,7 @@ of layout are tried:
     asked      what is required of the result, if that is one very function: written in every input's columns
     had        what an input has, or would make for the sake of an operator below: pushed to the others
     wished     a hash of the keys, or of those among them that also serve an operator above or below, into as many
-               partitions as an input has or would ideally have
+               partitions as an input, or what it is made of, has or would ideally have
 
 They are the same for all algorithms of one join, and are found once.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 # Sets of keys, and numbers of partitions, that are tried for one operator.
 SETS = 8
-COUNTS = 4
+COUNTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +147,14 @@ def _cuts(group: Group, each: Implementation, keys: list[JoinKey]) -> Iterator[f
 
 
 def _counts(search: Search, each: Implementation, had: Had) -> list[int]:
-    """The ideal of each input, and what an input has: one exchange below an aggregate may serve a join above it."""
+    """The ideal of each input and of what it is made of, and what an input has: one exchange below an aggregate may serve
+    a join above it."""
     counts: dict[int, None] = {}
     largest = max(each.inputs, key=lambda child: child.bytes)
     counts.update(dict.fromkeys(partition_counts(largest, search.ideal(largest))))
-    counts.update(dict.fromkeys(search.ideal(child) for child in each.inputs))
+    for child in each.inputs:
+        below = [group for one in (child.implementations or ())[:1] for group in one.inputs]
+        counts.update(dict.fromkeys(search.ideal(group) for group in (child, *below)))
     for _, given in had:
         if isinstance(given.partitioning, Partitioned):
             counts[given.partitioning.function.partitions] = None
