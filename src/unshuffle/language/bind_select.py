@@ -234,7 +234,7 @@ class SelectBinder:
                 if clause != "grouping_sets" and not node.expressions:  # GROUP BY a, b WITH ROLLUP
                     node = type(node)(expressions=plain)
                     plain = []
-                elif clause == "grouping_sets":  # GROUP BY a, b GROUPING SETS (..): only these, and a, b are their columns
+                elif clause == "grouping_sets":  # GROUP BY a, b GROUPING SETS (..): the sets alone, of these columns
                     plain = []
                 plain.append(node)
                 grouping.append(node)
