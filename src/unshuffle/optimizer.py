@@ -223,9 +223,11 @@ class _Run:
             for plan in sorted(plans, key=lambda plan: plan.cost)[:TRIED]:
                 self._read_from(group, uses, plan, touched)
                 total = self._total(least)
-                if total < least:
-                    least, kept = total, plan
-            self._read_from(group, uses, kept, touched)
+                if total >= least:
+                    break  # a dearer plan of the rowset would have to make up for still more
+                least, kept = total, plan
+            if kept is not self.search.spools.get(group.number):
+                self._read_from(group, uses, kept, touched)
 
     def _read_from(self, group: Group, uses: Sequence[Group], plan: Physical | None, touched: Sequence[Group]) -> None:
         self.search.spools.pop(group.number, None)
