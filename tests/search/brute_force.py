@@ -256,7 +256,7 @@ class Enumeration:
         return found
 
     def _orders(self) -> tuple[tuple[Sorted, ...], ...]:
-        """Every prefix of an order of the whole result."""
+        """Every part of an order of the whole result: keys may be constant, or determined by others."""
         found: dict[tuple[Sorted, ...], None] = {}
         for group in self.groups:
             for each in group.implementations:
@@ -270,7 +270,7 @@ class Enumeration:
                             else ()
                         )
                         for length in range(len(keys)):
-                            found[keys[: length + 1]] = None
+                            found.update(dict.fromkeys(combinations(keys, length + 1)))
         return tuple(found)
 
     def _needed(self) -> tuple[dict[int, frozenset[int]], dict[int, frozenset[int]], frozenset[int]]:
@@ -523,6 +523,11 @@ class Enumeration:
             delivered = exchange(how, given.delivered, table.group.facts)
         except ExchangeError:
             return
+        place = given.delivered.partitioning
+        taken = isinstance(how, FullMerge) and not isinstance(how.merge, SortMerge)
+        if taken and isinstance(place, Partitioned) and table.group.facts.determines((), place.columns):
+            # All rows are in one stream, and its order stays. Nobody looks for that: a merge in order costs no more.
+            delivered = Delivered(Serial())
         readers = _readers(how, given.delivered, table.group.facts)
         plan = self._build(table, ops.Move(how, table.group.columns, readers), (given,), delivered)
         if plan is not None:

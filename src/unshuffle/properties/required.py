@@ -47,15 +47,13 @@ class Clustered:
     """Partitioned on some X between `minimum` and `maximum`.
 
     `nulls_meet` is GROUP BY's equality: rows that are NULL on the maximum must share a partition too. A join with `=`
-    does not need that. `largest` is the share of the rows that one partition may hold at most: like `minimum` a wish about
-    skew and size, and one that only a search with estimates can look after. Matching does not.
+    does not need that.
     """
 
     maximum: frozenset[Column]
     minimum: frozenset[Column] = frozenset()
     parallel: bool = False
     nulls_meet: bool = True
-    largest: float = 1.0
     claim: Grouped = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -64,8 +62,7 @@ class Clustered:
         object.__setattr__(self, "claim", Grouped(self.maximum))
 
     def __str__(self) -> str:
-        evenly = f", {self.largest:.2g} at most" if self.largest < 1.0 else ""
-        return f"{{{names(self.minimum)}}} ≤ X ≤ {{{names(self.maximum)}}}{evenly}"
+        return f"{{{names(self.minimum)}}} ≤ X ≤ {{{names(self.maximum)}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +95,24 @@ RequiredPartitioning = Anyhow | OnePartition | EveryPartition | Clustered | Rang
 
 @dataclass(frozen=True, slots=True)
 class Required:
+    """`largest` is the share of the rows that one partition may hold at most: like Pmin a wish about skew and size, and one
+    that only a search with estimates can look after. Matching does not."""
+
     partitioning: RequiredPartitioning = field(default_factory=Anyhow)
     local: Local = ()
+    largest: float = 1.0
     # Goals are looked up by their requirement by the thousand.
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.partitioning, self.local)))
+        object.__setattr__(self, "_hash", hash((self.partitioning, self.local, self.largest)))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __str__(self) -> str:
-        return f"{{{self.partitioning}; {show((*self.local,))}, *}}"
+        evenly = f", at most {self.largest:.2g} in one place" if self.largest < 1.0 else ""
+        return f"{{{self.partitioning}{evenly}; {show((*self.local,))}, *}}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,11 @@ def _cuts(group: Group, each: Implementation, keys: list[JoinKey]) -> Iterator[f
         for wish in child.below:
             equals = frozenset(other for column in wish for other in child.facts.equals_of(column))
             yield frozenset(i for i, key in enumerate(keys) if key.columns[place] in equals)
+        for one in (child.implementations or ())[:1]:
+            # Rows can be sent by what is there already before the rest is computed, and fewer may be.
+            if len(one.inputs) == 1:
+                passed = [one.source(0, key.columns[place]) is not None for key in keys]
+                yield frozenset(i for i, there in enumerate(passed) if there)
 
 
 def _counts(search: Search, each: Implementation, had: Had) -> list[int]:

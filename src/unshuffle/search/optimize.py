@@ -14,7 +14,7 @@ order and a winner is replaced only by a strictly cheaper plan, so the same quer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from math import inf
 from typing import Any, Protocol
@@ -56,7 +56,7 @@ from unshuffle.properties import (
 from unshuffle.properties.layouts import reading
 from unshuffle.properties.structure import columns_of
 from unshuffle.search.alignment import alignments
-from unshuffle.search.enforcers import Enforcement, exchanges, sort_keys
+from unshuffle.search.enforcers import SCATTERED, Enforcement, exchanges, sort_keys
 from unshuffle.search.interest import candidates, prepare
 from unshuffle.search.memo import Group
 from unshuffle.search.requests import (
@@ -74,7 +74,7 @@ class CostModel(Protocol):
 
     def cost(self, operator: PhysicalOperator, inputs: Sequence[Amount], output: Amount) -> Cost: ...
 
-    def is_even(self, amount: Amount) -> bool: ...
+    def lies_well(self, amount: Amount) -> bool: ...
 
     def least(self, operator: PhysicalOperator, inputs: Sequence[Amount], output: Amount) -> float: ...
 
@@ -239,7 +239,7 @@ class Search:
             bound = min(bound, found.cost)
             yield found
         if required.local and not isinstance(required.partitioning, EveryPartition):
-            for below in self.laid_out(group, Required(required.partitioning), bound):
+            for below in self.laid_out(group, Required(required.partitioning, (), required.largest), bound):
                 plan = self.sorted_over(group, below, required)
                 if plan is not None and plan.cost < bound:
                     bound = plan.cost
@@ -254,19 +254,30 @@ class Search:
 
     def laid_out(self, group: Group, required: Required, limit: float = inf) -> Iterator[Physical]:
         """The cheapest plan that is laid out as required, and where that lies badly, dearer ones that lie better."""
-        below = self.solve(group, required, limit)
-        if below is None:
-            return
-        yield below
-        for smaller in self._more_even(group, required):
-            plan = self.solve(group, smaller, limit)
-            if plan is not None:
-                yield plan
+        return self._better_laid_out(self.solve, group, required, limit)
 
-    def _lies_well(self, group: Group, plan: Physical) -> bool:
-        """Would no other layout make work on a plan's rows faster? Not if there are as many partitions as should be, and
-        none is too large."""
-        return plan.amount.partitions >= self.ideal(group) and self.model.is_even(plan.amount)
+    def _better_laid_out(
+        self,
+        solve: Callable[[Group, Required, float], Physical | None],
+        group: Group,
+        required: Required,
+        limit: float,
+    ) -> Iterator[Physical]:
+        plan = solve(group, required, limit)
+        while plan is not None:
+            yield plan
+            smaller = self._smaller(required, plan)
+            if smaller is None:
+                return
+            plan = solve(group, smaller, limit)
+
+    def _smaller(self, required: Required, best: Physical) -> Required | None:
+        """The same with smaller partitions than the best plan has, if they are too large to work on them well."""
+        if isinstance(required.partitioning, OnePartition | EveryPartition | Exactly):
+            return None
+        if isinstance(best.delivered.partitioning, Serial) or self.model.lies_well(best.amount):
+            return None
+        return Required(required.partitioning, required.local, best.amount.largest * LESS)
 
     def natural(self, group: Group, required: Required, limit: float = inf) -> Physical | None:
         """The cheapest plan with an operator at its top that delivers what is required by itself."""
@@ -350,8 +361,7 @@ class Search:
         return self.build(group, each.operator, tuple(inputs), delivered, alternative.name)
 
     def _is_met(self, group: Group, delivered: Delivered, required: Required) -> bool:
-        wish = required.partitioning
-        if isinstance(wish, Clustered) and wish.largest < 1.0 and self.amount(group, delivered).largest > wish.largest:
+        if required.largest < 1.0 and self.amount(group, delivered).largest > required.largest:
             return False
         return isinstance(match(delivered, required, group.facts), Proof)
 
@@ -373,6 +383,11 @@ class Search:
             elif each.operator.carried is None:
                 if not required.local and (alternative.name == "serial" or _anyhow_serves(required, group)):
                     yield alternative, own
+                    if alternative.name != "serial" and not serial:
+                        # Inputs that are each best in one stream are one stream together: one of them must not be.
+                        for place, wish in enumerate(own):
+                            if wish == ANYTHING:
+                                yield alternative, (*own[:place], SCATTERED, *own[place + 1 :])
             else:
                 carried = each.operator.carried
                 request = self._at_carried(each, own[carried], required)
@@ -394,7 +409,7 @@ class Search:
         local = both_orders(wish.local, own.local, child.facts, facts)
         if place is None or local is None:
             return None
-        return Required(place, local)
+        return Required(place, local, required.largest)
 
     def _kept_by(self, group: Group, each: Implementation, request: Required, required: Required) -> Iterator[Required]:
         """What to ask of the carried input: what is required, and something more definite where the cheapest plan that
@@ -410,9 +425,9 @@ class Search:
             fixed = group.facts.closure((), child.columns) & child.column_set - child.facts.closure((), child.columns)
             if fixed:
                 yield Required(Clustered(fixed, parallel=place.parallel), request.local)
-        if isinstance(place, Clustered) and place.largest < 1.0:
+        if request.largest < 1.0:
             # A bound that comes from above holds of the result; the operator may bring it about itself.
-            request = Required(replace(place, largest=1.0), request.local)
+            request = Required(place, request.local)
             yield request
         yield from self._more_even(child, request)
         if each.facts is None:
@@ -433,20 +448,18 @@ class Search:
     def _more_even(self, child: Group, request: Required) -> Iterator[Required]:
         """Requests for the same with smaller partitions, as long as the best plan of the one before has large ones. Each
         has been solved, if there is a plan, when the next is asked for."""
-        place = request.partitioning
-        while isinstance(place, Clustered):
-            found = child.goals.get(request)
-            best = found.best if found is not None else None
-            if best is None or self._lies_well(child, best):
-                return
-            request = Required(replace(place, largest=best.amount.largest * LESS), request.local)
-            yield request
+        smaller: Required | None = request
+        while smaller is not None:
+            found = child.goals.get(smaller)
+            smaller = self._smaller(smaller, found.best) if found is not None and found.best is not None else None
+            if smaller is not None:
+                yield smaller
 
     def _brought(self, each: Implementation, own: Required, required: Required) -> Required | None:
         """An order that the operator makes itself (a heap of first rows): asked of nobody."""
         if not required.local or each.operator.keeps_order:
             return None
-        return self._at_carried(each, own, Required(required.partitioning))
+        return self._at_carried(each, own, Required(required.partitioning, (), required.largest))
 
     # --- operators over inputs laid out alike
 
@@ -499,8 +512,12 @@ class Search:
         return self.build(group, LocalSort(keys, group.columns), (plan,), Delivered(plan.delivered.partitioning, keys))
 
     def _moved(self, group: Group, each: Enforcement, required: Required, limit: float) -> Physical | None:
-        plan = self._in_place(group, each.input, limit - group.least_move)
-        return self.moved_over(group, plan, each, required) if plan is not None else None
+        best = None
+        for plan in self._in_place(group, each.input, limit - group.least_move):
+            moved = self.moved_over(group, plan, each, required)
+            if moved is not None and moved.cost < limit:
+                best, limit = moved, moved.cost
+        return best
 
     def moved_over(self, group: Group, plan: Physical, each: Enforcement, required: Required) -> Physical | None:
         """An exchange over this plan, if it can be and delivers what is required."""
@@ -515,15 +532,15 @@ class Search:
             return None
         return self.build(group, operator, (plan,), delivered)
 
-    def _in_place(self, group: Group, required: Required, limit: float) -> Physical | None:
-        """The cheapest plan with no exchange at its top, sorted if need be."""
-        best = self.natural(group, required, limit)
+    def _in_place(self, group: Group, required: Required, limit: float) -> Iterator[Physical]:
+        """Plans with no exchange at their top, sorted if need be."""
+        yield from self._better_laid_out(self.natural, group, required, limit)
         if required.local:
-            below = self.natural(group, Required(required.partitioning), best.cost if best is not None else limit)
-            plan = self.sorted_over(group, below, required) if below is not None else None
-            if plan is not None and plan.cost < (best.cost if best is not None else limit):
-                best = plan
-        return best
+            unsorted = Required(required.partitioning, (), required.largest)
+            for below in self._better_laid_out(self.natural, group, unsorted, limit):
+                plan = self.sorted_over(group, below, required)
+                if plan is not None:
+                    yield plan
 
     # --- building
 

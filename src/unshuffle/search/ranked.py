@@ -260,7 +260,7 @@ class Ranking:
     def _ways(self, group: Group, required: Required) -> Opened:
         yield group.floor, _over_classes(lambda: self._natural(group, required), _itself)
         if required.local and not isinstance(required.partitioning, EveryPartition):
-            unsorted = Required(required.partitioning)
+            unsorted = Required(required.partitioning, (), required.largest)
             yield group.floor, _over_classes(lambda: self._solved(group, unsorted), self._sort(group, required))
         for each in exchanges(required, group, self._search.ideal(group)):
             yield group.floor + group.least_move, self._moves(group, each, required)
@@ -268,7 +268,7 @@ class Ranking:
     def _not_moved(self, group: Group, required: Required) -> Opened:
         yield group.floor, _over_classes(lambda: self._natural(group, required), _itself)
         if required.local:
-            unsorted = Required(required.partitioning)
+            unsorted = Required(required.partitioning, (), required.largest)
             yield group.floor, _over_classes(lambda: self._natural(group, unsorted), self._sort(group, required))
 
     def _sort(self, group: Group, required: Required) -> Over:

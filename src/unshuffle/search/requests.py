@@ -70,7 +70,7 @@ def simplified(required: Required, facts: Dependencies, columns: frozenset[Colum
         elif not keys:
             # Keys that never differ: all rows in one place, by whatever function.
             place = Clustered(frozenset((place.keys[0].column,)), parallel=place.parallel)
-    if isinstance(place, Clustered | RangeOrdered) and _goes_without_saying(place, facts):
+    if isinstance(place, Clustered | RangeOrdered) and isinstance(match_partitioning(Scattered(), place, facts), Proof):
         place = Anyhow(place.parallel)
     if isinstance(place, Clustered) and place.nulls_meet:
         reach = facts.closure(place.maximum, columns) & columns
@@ -78,13 +78,7 @@ def simplified(required: Required, facts: Dependencies, columns: frozenset[Colum
     local = _simple_local(required.local, facts) if required.local else ()
     if place is required.partitioning and local == required.local:
         return required
-    return Required(place, local)
-
-
-def _goes_without_saying(place: Clustered | RangeOrdered, facts: Dependencies) -> bool:
-    if isinstance(place, Clustered) and place.largest < 1.0:
-        return False
-    return isinstance(match_partitioning(Scattered(), place, facts), Proof)
+    return Required(place, local, required.largest)
 
 
 def _simple_local(local: Local, facts: Dependencies) -> Local:
@@ -213,7 +207,7 @@ def both_partitionings(
             if not reach:
                 return None
             parallel, meet = own.parallel or wish.parallel, own.nulls_meet or wish.nulls_meet
-            return Clustered(reach, frozenset(), parallel, meet, min(own.largest, wish.largest))
+            return Clustered(reach, frozenset(), parallel, meet)
         case Clustered(), RangeOrdered():
             keys: list[Sorted] = []
             for key in wish.keys:
