@@ -15,13 +15,10 @@ from collections.abc import Callable, Sequence
 from math import log2
 from typing import Any
 
-import pyarrow as pa
-
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import AggregateCall, Ref
+from unshuffle.algebra.expressions import Ref
 from unshuffle.algebra.physical import Amount, Cost, PhysicalOperator
 from unshuffle.algebra.predicates import conjuncts
-from unshuffle.catalog.schema import Column, DataType
 from unshuffle.cost.machine import Machine
 from unshuffle.properties import (
     FullMerge,
@@ -32,14 +29,8 @@ from unshuffle.properties import (
     RangeFunction,
     Repartitioning,
     Replicated,
-    Sorted,
     SortMerge,
 )
-
-# Up to so many partitions Spark writes a file for each (spark.shuffle.sort.bypassMergeThreshold).
-FILES = 200
-# A radix sort takes about as long as so many levels of comparisons.
-RADIX_LEVELS = 5.0
 
 Amounts = Sequence[Amount]
 Rule = Callable[["CostModel", Any, Amounts, Amount], Cost]
@@ -59,7 +50,7 @@ class CostModel:
         """However the same rows and bytes are laid out, the operator costs no less: for branch-and-bound.
 
         It is the operator's own rule, asked on a machine that spreads work evenly over all cores whatever the layout
-        (`_Even`) and of one partition, which is the least to start. Rules only have to be monotone in
+        (`_Even`) and of one partition, which is the least to start and to connect. Rules only have to be monotone in
         the number of partitions and in the share of the largest."""
         even = _Even(self.machine)
         return _RULES[type(operator)](even, operator, [_anyhow(each) for each in inputs], _anyhow(output)).seconds
@@ -88,31 +79,6 @@ class CostModel:
         m = self.machine
         return m.stage + m.task * max(1.0, partitions / m.cores)
 
-    def blocks(self, senders: int, receivers: int) -> float:
-        """Seconds to write and open the pieces of a shuffle. Spark writes each to a file of its own if there are few."""
-        m = self.machine
-        each = m.block + (m.block_file if receivers <= FILES else 0.0)
-        return senders * receivers * each / m.cores
-
-    def sorting(self, keys: Sequence[Sorted], runs: float) -> float:
-        """Seconds a row to sort what comes in so many sorted runs; a row a run if it comes in no order.
-
-        Spark does not merge what it reads from a shuffle, it sorts it; but TimSort takes runs as it finds them, so that
-        the work goes with the logarithm of their number. A single key of a fixed width is sorted by its digits."""
-        levels = log2(max(2.0, runs))
-        if len(keys) == 1 and _has_digits(keys[0].column.type):
-            levels = min(levels, RADIX_LEVELS)
-        return self.machine.sort_row + self.machine.compare * levels
-
-    def calls(self, aggregates: Sequence[tuple[Column, AggregateCall]]) -> float:
-        """Seconds a row to update aggregates."""
-        return self.machine.call_row * len(aggregates) + self.decimals([call for _, call in aggregates])
-
-    def decimals(self, made: Sequence[Any]) -> float:
-        """Seconds a row beyond what other types take, for decimals that do not fit into 64 bits."""
-        wide: int = sum(isinstance(each.type, pa.Decimal128Type) and each.type.precision > 18 for each in made)
-        return self.machine.decimal_row * wide
-
     def spilled(self, bytes: float, amount: Amount) -> float:
         """Seconds of disk for what a task cannot hold, written once and read once."""
         largest = bytes * amount.largest
@@ -126,13 +92,6 @@ class _Even(CostModel):
 
     def elapsed(self, work: float, amount: Amount) -> float:
         return work / self.machine.cores
-
-    def blocks(self, senders: int, receivers: int) -> float:
-        return 0.0
-
-
-def _has_digits(type: DataType) -> bool:
-    return type is not None and (pa.types.is_primitive(type) or pa.types.is_boolean(type))
 
 
 def _anyhow(amount: Amount) -> Amount:
@@ -156,9 +115,8 @@ def _select(model: CostModel, op: ops.Select, inputs: Amounts, output: Amount) -
 
 
 def _compute(model: CostModel, op: ops.Compute, inputs: Amounts, output: Amount) -> Cost:
-    made = [expression for _, expression in op.outputs if not isinstance(expression, Ref)]
-    each = model.machine.compute_row * len(made) + model.decimals(made)
-    return model.cpu(output.rows * each, output)
+    made = sum(not isinstance(expression, Ref) for _, expression in op.outputs)
+    return model.cpu(output.rows * model.machine.compute_row * made, output)
 
 
 def _nothing(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
@@ -171,16 +129,13 @@ def _enlarge(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost
 
 def _hash_aggregate(model: CostModel, op: ops.HashAggregate, inputs: Amounts, output: Amount) -> Cost:
     m = model.machine
-    # A larger table is further from the processor: a step more with every doubling, measured at 2 ** 16 groups.
-    found = m.hash_group_row * log2(1.0 + output.rows * output.largest) / 16
-    work = inputs[0].rows * (found + model.calls(op.aggregates)) + output.rows * m.new_group
-    cpu = model.elapsed(work, inputs[0])
+    cpu = model.elapsed(inputs[0].rows * m.hash_group_row + output.rows * m.new_group, inputs[0])
     disk = model.spilled(output.bytes, inputs[0])
     return Cost(cpu + disk, cpu=cpu, disk=disk)
 
 
 def _stream_aggregate(model: CostModel, op: ops.StreamAggregate, inputs: Amounts, output: Amount) -> Cost:
-    return model.cpu(inputs[0].rows * (model.machine.stream_group_row + model.calls(op.aggregates)), inputs[0])
+    return model.cpu(inputs[0].rows * model.machine.stream_group_row, inputs[0])
 
 
 def _hash_join(model: CostModel, op: ops.HashJoin, inputs: Amounts, output: Amount) -> Cost:
@@ -221,8 +176,7 @@ def _partial_first_rows(model: CostModel, op: ops.PartialFirstRows, inputs: Amou
 
 
 def _windows(model: CostModel, op: ops.Windows, inputs: Amounts, output: Amount) -> Cost:
-    m = model.machine
-    return model.cpu(inputs[0].rows * (m.window_row + m.window_call_row * len(op.calls)), inputs[0])
+    return model.cpu(inputs[0].rows * model.machine.window_row * len(op.calls), inputs[0])
 
 
 def _python(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
@@ -253,7 +207,9 @@ def _read_spool(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> C
 
 
 def _local_sort(model: CostModel, op: ops.LocalSort, inputs: Amounts, output: Amount) -> Cost:
-    cpu = model.elapsed(output.rows * model.sorting(op.keys, output.rows * output.largest), output)
+    m = model.machine
+    rows = output.rows
+    cpu = model.elapsed(rows * (m.sort_row + m.compare * log2(max(2.0, rows * output.largest))), output)
     disk = model.spilled(output.bytes, output)
     return Cost(cpu + disk, cpu=cpu, disk=disk)
 
@@ -276,11 +232,12 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
     receiving = given.rows * m.receive_row
     merge = op.how.merge if isinstance(op.how, Repartitioning | FullMerge) else None
     if isinstance(merge, SortMerge):
-        receiving += given.rows * model.sorting(merge.keys, given.partitions)
+        receiving += given.rows * m.compare * log2(max(2, given.partitions))
     cpu = model.elapsed(sending, given) + model.elapsed(receiving, output)
     disk = model.elapsed(given.bytes * m.disk_byte, given)
     network = model.elapsed(given.bytes * m.network_byte, output)
-    startup = model.start(output.partitions) + model.blocks(given.partitions, output.partitions)
+    blocks = max(1, given.partitions) * max(1, output.partitions) * m.block / m.cores
+    startup = model.start(output.partitions) + blocks
     return Cost(cpu + disk + network + startup, cpu=cpu, disk=disk, network=network, startup=startup)
 
 
@@ -291,7 +248,7 @@ def _read_in_place(model: CostModel, readers: float, op: ops.Move, given: Amount
     work = given.rows * m.receive_row * max(1.0, readers)
     merge = op.how.merge if isinstance(op.how, Repartitioning) else None
     if isinstance(merge, SortMerge):
-        work += given.rows * model.sorting(merge.keys, given.partitions)
+        work += given.rows * m.compare * log2(max(2, given.partitions))
     cpu = model.elapsed(work, output)
     startup = model.start(output.partitions)
     return Cost(cpu + startup, cpu=cpu, startup=startup)
