@@ -101,6 +101,7 @@ class Found:
     delivered: Delivered
     amount: Amount
     cost: float
+    order: int  # the number of its order in its table
     alternative: str = ""
 
     def show(self, depth: int = 0) -> str:
@@ -118,40 +119,39 @@ class Table:
         self.group = group
         self.limit = limit
         self.rows: dict[Partitioning, list[Found]] = {}
-        self._implied: dict[tuple[Local, Local], bool] = {}
+        # Orders have numbers: they are compared far more often than they are made.
+        self._numbers: dict[Local, int] = {}
+        self._locals: list[Local] = []
+        self._implied: dict[tuple[int, int], bool] = {}
 
-    def implies(self, one: Local, other: Local) -> bool:
-        if not other or one[: len(other)] == other:
-            return True
-        if not one:
-            return implied_local(one, other, self.group.facts)
-        key = (one, other)
-        found = self._implied.get(key)
+    def number(self, local: Local) -> int:
+        found = self._numbers.get(local)
         if found is None:
-            found = self._implied[key] = implied_local(one, other, self.group.facts)
+            found = self._numbers[local] = len(self._locals)
+            self._locals.append(local)
         return found
 
-    def wants(self, delivered: Delivered, cost: float) -> bool:
+    def implies(self, one: int, other: int) -> bool:
+        found = self._implied.get((one, other))
+        if found is None:
+            found = one == other or implied_local(self._locals[one], self._locals[other], self.group.facts)
+            self._implied[one, other] = found
+        return found
+
+    def wants(self, place: Partitioning, order: int, cost: float) -> bool:
         if cost > self.limit:
             return False
-        known = self.rows.get(delivered.partitioning, ())
-        return not any(each.cost <= cost and self.implies(each.delivered.local, delivered.local) for each in known)
+        known = self.rows.get(place, ())
+        return not any(each.cost <= cost and self.implies(each.order, order) for each in known)
 
     def add(self, plan: Found) -> None:
         known = self.rows.setdefault(plan.delivered.partitioning, [])
-        local = plan.delivered.local
-        known[:] = [e for e in known if e.cost < plan.cost or not self.implies(local, e.delivered.local)]
+        known[:] = [e for e in known if e.cost < plan.cost or not self.implies(plan.order, e.order)]
         known.append(plan)
 
     def __iter__(self) -> Iterator[Found]:
         for plans in self.rows.values():
             yield from plans
-
-    def copy(self) -> Table:
-        made = Table(self.group, self.limit)
-        made._implied = self._implied
-        made.rows = {place: list(plans) for place, plans in self.rows.items()}
-        return made
 
 
 def cheapest(plans: Iterable[Found]) -> Found | None:
@@ -383,23 +383,26 @@ class Enumeration:
                 return Amount(rows, size, count, min(1.0, max(1 / count, share)))
 
     def _build(
-        self, table: Table, operator: Any, inputs: tuple[Found, ...], delivered: Delivered, name: str = ""
-    ) -> Found | None:
-        below = sum(each.cost for each in inputs)
-        if not table.wants(delivered, below):
-            return None
-        amount = self.amount(table.group, delivered.partitioning)
-        cost = below + self.model.cost(operator, [each.amount for each in inputs], amount).seconds
-        if not table.wants(delivered, cost):
-            return None
-        return Found(operator, inputs, delivered, amount, cost, name)
+        self, table: Table, operator: Any, inputs: tuple[Found, ...], delivered: Delivered, own: float, name: str = ""
+    ) -> None:
+        """Puts a plan into the table, if it is worth keeping; `own` is what the operator itself costs."""
+        cost = own + sum(each.cost for each in inputs)
+        if cost > table.limit:
+            return
+        order = table.number(delivered.local)
+        if table.wants(delivered.partitioning, order, cost):
+            amount = self.amount(table.group, delivered.partitioning)
+            table.add(Found(operator, inputs, delivered, amount, cost, order, name))
+
+    def _own(self, operator: Any, inputs: Iterable[Found], output: Amount) -> float:
+        return self.model.cost(operator, [each.amount for each in inputs], output).seconds
 
     # --- tables
 
     def _table(self, group: Group) -> Table:
         table = self._in_place(group, self.limit - self.rest[group.number])
         self._sort(table)
-        self._move(table.copy(), table)
+        self._move(table)
         self._sort(table)
         return table
 
@@ -414,9 +417,8 @@ class Enumeration:
                     delivered = each.operator.deliver(given, [g.facts for g in each.inputs])
                     if any(map(_is_wanted, given)) and not _is_wanted(delivered):
                         continue
-                    plan = self._build(table, each.operator, inputs, delivered, alternative.name)
-                    if plan is not None:
-                        table.add(plan)
+                    own = self._own(each.operator, inputs, self.amount(group, delivered.partitioning))
+                    self._build(table, each.operator, inputs, delivered, own, alternative.name)
         return table
 
     def _has_served(self, each: Any, given: Sequence[Delivered]) -> bool:
@@ -478,62 +480,70 @@ class Enumeration:
             given = cheapest(plans)
             if given is None or isinstance(place, Replicated):
                 continue
-            for keys in orders:
-                operator = ops.LocalSort(keys, table.group.columns)
-                plan = self._build(table, operator, (given,), Delivered(place, keys))
-                if plan is not None:
-                    table.add(plan)
+            own = self._own(ops.LocalSort((), ()), (given,), given.amount)
+            if given.cost + own <= table.limit:
+                for keys in orders:
+                    operator = ops.LocalSort(keys, table.group.columns)
+                    self._build(table, operator, (given,), Delivered(place, keys), own)
 
-    def _move(self, still: Table, table: Table) -> None:
-        group = still.group
+    def _move(self, table: Table) -> None:
+        group = table.group
         schemes = self._schemes(group)
-        for place, plans in still.rows.items():
+        for place, plans in [(place, list(plans)) for place, plans in table.rows.items()]:
             if isinstance(place, Replicated) or _is_wanted(Delivered(place)):
                 continue
             least = cheapest(plans)
             assert least is not None
+            if group.number in self.copied:
+                self._moved(table, Repartitioning(Replicated(), RandomMerge()), (least,))
             if isinstance(place, Serial):
                 for scheme in (*schemes, *map(Scattered, self.own_counts[group.number])):
-                    for given in plans:
-                        self._moved(table, InitialPartitioning(scheme), given)
-            else:
-                for scheme in schemes:
-                    self._moved(table, Repartitioning(scheme, RandomMerge()), least)
-                    for given in plans:
-                        keys = _sorted_prefix(given.delivered.local)
-                        if keys:
-                            self._moved(table, Repartitioning(scheme, SortMerge(keys)), given)
-                            if len(plans) > 1:
-                                self._moved(table, Repartitioning(scheme, RandomMerge()), given)
-                for given in plans:
-                    self._moved(table, FullMerge(RandomMerge()), given)
-                    self._moved(table, FullMerge(ConcatMerge()), given)
-                    keys = _sorted_prefix(given.delivered.local)
-                    if keys:
-                        self._moved(table, FullMerge(SortMerge(keys)), given)
-                        self._moved(table, FullMerge(SortConcatMerge(keys)), given)
-            if group.number in self.copied:
-                self._moved(table, Repartitioning(Replicated(), RandomMerge()), least)
+                    self._moved(table, InitialPartitioning(scheme), plans)
+                continue
+            in_order = [(each, _sorted_prefix(each.delivered.local)) for each in plans]
+            for scheme in schemes:
+                self._moved(table, Repartitioning(scheme, RandomMerge()), plans)
+                self._merged(table, [(Repartitioning(scheme, SortMerge(k)), each) for each, k in in_order if k])
+            self._moved(table, FullMerge(RandomMerge()), (least,))
+            self._moved(table, FullMerge(ConcatMerge()), plans)
+            self._merged(table, [(FullMerge(SortMerge(keys)), each) for each, keys in in_order if keys])
+            self._merged(table, [(FullMerge(SortConcatMerge(keys)), each) for each, keys in in_order if keys])
 
-    def _moved(self, table: Table, how: Exchange, given: Found) -> None:
-        in_place = isinstance(given.delivered.partitioning, Partitioned)
-        if given.cost + self._least_move(table.group, in_place) > table.limit:
+    def _moved(self, table: Table, how: Exchange, plans: Sequence[Found]) -> None:
+        """An exchange over plans of one layout."""
+        self._merged(table, [(how, each) for each in plans])
+
+    def _merged(self, table: Table, moves: Sequence[tuple[Exchange, Found]]) -> None:
+        """Exchanges over plans of one layout that differ only in the order that they merge in."""
+        group = table.group
+        if not moves or min(given.cost for _, given in moves) + self._least_move(group, moves[0][1]) > table.limit:
             return
+        first, given = moves[0]
+        readers = _readers(first, given.delivered, group.facts)
+        place = Serial() if isinstance(first, FullMerge) else first.scheme
+        own = self._own(ops.Move(first, group.columns, readers), (given,), self.amount(group, place))
+        for how, given in moves:
+            if given.cost + own > table.limit:
+                continue
+            delivered = self._delivered(group, how, given.delivered)
+            if delivered is not None:
+                self._build(table, ops.Move(how, group.columns, readers), (given,), delivered, own)
+
+    @staticmethod
+    def _delivered(group: Group, how: Exchange, given: Delivered) -> Delivered | None:
         try:
-            delivered = exchange(how, given.delivered, table.group.facts)
+            delivered = exchange(how, given, group.facts)
         except ExchangeError:
-            return
-        place = given.delivered.partitioning
+            return None
+        place = given.partitioning
         taken = isinstance(how, FullMerge) and not isinstance(how.merge, SortMerge)
-        if taken and isinstance(place, Partitioned) and table.group.facts.determines((), place.columns):
+        if taken and isinstance(place, Partitioned) and group.facts.determines((), place.columns):
             # All rows are in one stream, and its order stays. Nobody looks for that: a merge in order costs no more.
-            delivered = Delivered(Serial())
-        readers = _readers(how, given.delivered, table.group.facts)
-        plan = self._build(table, ops.Move(how, table.group.columns, readers), (given,), delivered)
-        if plan is not None:
-            table.add(plan)
+            return Delivered(Serial())
+        return delivered
 
-    def _least_move(self, group: Group, in_place: bool) -> float:
+    def _least_move(self, group: Group, given: Found) -> float:
+        in_place = isinstance(given.delivered.partitioning, Partitioned)
         found = self._least.get((group.number, in_place))
         if found is None:
             whole = Amount(group.rows, group.bytes, 1, 0.0)

@@ -68,7 +68,15 @@ class _Maker:
         count = inputs or self.random.choices((1, 2, 3, 4), (3, 6, 4, 1))[0]
         plan = self.top(self.rowset(count))
         script = Script((Output(plan, None),))
-        return Query(name, script, self.numbers, Machine(cores=self.random.choice((2, 4))))
+        return Query(name, script, self.numbers, self.machine())
+
+    def machine(self) -> Machine:
+        """Mostly one that would cut all but stored data into as many partitions as it has cores. How many there should be is
+        a rule of thumb and not what the search is about; where sizes differ, it has more to choose from."""
+        cores = self.random.choice((2, 4))
+        if self.random.random() < 0.75:
+            return Machine(cores=cores, partition_bytes=1e15, file_piece_bytes=1e15)
+        return Machine(cores=cores)
 
     # --- tables
 
@@ -115,10 +123,9 @@ class _Maker:
         random = self.random
         distinct = {column: min(rows, random.choice((2.0, 50.0, 1e4, 1e6, rows))) for column in columns}
         common = {column: random.choice((0.05, 0.6)) if random.random() < 0.15 else 0.0 for column in columns}
-        for key in keys:
-            if len(key) == 1:
-                distinct.update(dict.fromkeys(key, rows))
-                common.update(dict.fromkeys(key, 0.0))
+        alone = frozenset(column for key in keys if len(key) == 1 for column in key)
+        for column in alone:
+            distinct[column], common[column] = rows, 0.0
         for each in dependencies:
             (one,), (other,) = each.determinant, each.dependent
             distinct[other] = min(distinct[one], distinct[other])
@@ -128,7 +135,7 @@ class _Maker:
                 column,
                 ColumnStatistics(
                     distinct[column],
-                    0.05 if column.nullable and common[column] < 0.5 else 0.0,
+                    0.05 if column.nullable and common[column] < 0.5 and column not in alone else 0.0,
                     common=((1, common[column]),) if common[column] and column.type != pa.string() else (),
                 ),
             )

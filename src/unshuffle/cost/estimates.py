@@ -79,10 +79,13 @@ class Estimate:
             return rows
         combinations = 1.0
         relations = self._by_relation(needed)
+        most = 1.0  # of any part of the columns: all of them hold no fewer
         for relation, members in relations.items():
-            combinations *= self._present_together(relation, members)
+            together = self._present_together(relation, members)
+            most = max(most, together)
+            combinations *= together
         if len(relations) > 1:
-            combinations = distinct_after(rows, combinations)
+            combinations = max(most, distinct_after(rows, combinations))
         return max(1.0, min(rows, combinations))
 
     def largest_share(self, columns: Iterable[Column]) -> float:
@@ -93,10 +96,18 @@ class Estimate:
         even = 1.0 / max(1.0, self.distinct(needed))
         share = 1.0
         for column in needed:
-            known = self.columns.get(column, NOTHING_KNOWN_OF_COLUMN)
-            most = known.common[0][1] if known.common else 0.0
-            share *= max(most, known.null_fraction, 1.0 / max(1.0, self.present(column, self._kinds(column))))
+            share *= max(self._most(column), 1.0 / max(1.0, self.present(column, self._kinds(column))))
         return min(1.0, max(even, share))
+
+    def _most(self, column: Column) -> float:
+        """The fraction of rows that the most common value has, as far as statistics of the column or of one that equals it
+        say; so equal columns are as skewed as each other."""
+        most = 0.0
+        for other in self.facts.equals_of(column):
+            known = self.columns.get(other, NOTHING_KNOWN_OF_COLUMN)
+            nulls = known.null_fraction if other not in self.facts.never_null else 0.0
+            most = max(most, nulls, known.common[0][1] if known.common else 0.0)
+        return most
 
     def essential(self, columns: Iterable[Column]) -> tuple[Column, ...]:
         """Of these columns, some that determine the others."""

@@ -100,7 +100,7 @@ Had = Sequence[tuple[int, Delivered]]
 def _had(search: Search, child: Group, place: int, joint: CoPartitioned) -> Iterator[Physical]:
     """What an input would be if it were asked only to be clustered on its keys, where something below has a say in that."""
     if child.stored or child.below:
-        keys = Clustered(frozenset(key.columns[place] for key in joint.keys), nulls_meet=False)
+        keys = Clustered(frozenset(key.columns[place] for key in joint.keys), parallel=True, nulls_meet=False)
         yield from search.laid_out(child, Required(keys))
 
 
@@ -144,11 +144,9 @@ def _cuts(group: Group, each: Implementation, keys: list[JoinKey]) -> Iterator[f
         for wish in child.below:
             equals = frozenset(other for column in wish for other in child.facts.equals_of(column))
             yield frozenset(i for i, key in enumerate(keys) if key.columns[place] in equals)
-        for one in (child.implementations or ())[:1]:
-            # Rows can be sent by what is there already before the rest is computed, and fewer may be.
-            if len(one.inputs) == 1:
-                passed = [one.source(0, key.columns[place]) is not None for key in keys]
-                yield frozenset(i for i, there in enumerate(passed) if there)
+        for origin in child.origins:
+            # Rows can be sent by what is there before the rest is computed, or joined to it.
+            yield frozenset(i for i, key in enumerate(keys) if key.columns[place] in origin)
 
 
 def _counts(search: Search, each: Implementation, had: Had) -> list[int]:

@@ -85,7 +85,20 @@ def _look_below(group: Group) -> None:
             group.stored = True
             found[each.stored_columns] = None
     group.below = _bounded(found)
+    group.origins = _origins(group)
     group.counts = (*group.counts, *(count for count in counts if count not in group.counts))
+
+
+def _origins(group: Group) -> tuple[Columns, ...]:
+    """The columns that come from one input, and of those, the ones that come from one input of it."""
+    found: dict[Columns, None] = {}
+    for each in (group.implementations or ())[:1]:
+        for place, child in enumerate(each.inputs):
+            for origin in (child.column_set, *child.origins):
+                found[frozenset(column for column in group.columns if each.source(place, column) in origin)] = None
+    found.pop(group.column_set, None)
+    found.pop(frozenset(), None)
+    return tuple(found)[:KEPT]
 
 
 def _reaches(each: Implementation, place: int, child: Group) -> Iterator[Columns]:

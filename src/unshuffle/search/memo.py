@@ -61,6 +61,7 @@ class Group:
         # Column sets that some operator above, or below, would like rows to be laid out by (search.interest).
         self.above: tuple[frozenset[Column], ...] = ()
         self.below: tuple[frozenset[Column], ...] = ()
+        self.origins: tuple[frozenset[Column], ...] = ()  # columns that come from one input, or from one further below
         self.counts: tuple[int, ...] = ()
         self.ordered: frozenset[Column] = frozenset()  # wanted in order, from one partition to the next
         self.stored = False  # is there a stored layout somewhere below?
