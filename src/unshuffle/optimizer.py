@@ -39,8 +39,9 @@ from unshuffle.rules.implement import Implement
 from unshuffle.rules.joins import gather_joins
 from unshuffle.rules.normalize import normalize_script
 from unshuffle.rules.rewriting import Rewriting
+from unshuffle.search.implementation import Implementation
 from unshuffle.search.memo import Group, Memo, is_repeatable
-from unshuffle.search.optimize import Implementation, Search
+from unshuffle.search.optimize import Search
 from unshuffle.search.ranked import Ranking
 from unshuffle.search.trace import Trace
 

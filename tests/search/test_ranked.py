@@ -17,9 +17,10 @@ from unshuffle.properties import EveryPartition, Required
 from unshuffle.properties.match_local import implied_local
 from unshuffle.render.physical import physical_tree
 from unshuffle.render.text import compact
-from unshuffle.search.enforcers import exchanges
+from unshuffle.search.enforcers import ANYTHING, exchanges
+from unshuffle.search.inputs import requests_of
 from unshuffle.search.memo import Group
-from unshuffle.search.optimize import ANYTHING, Search
+from unshuffle.search.optimize import Search
 from unshuffle.search.ranked import Ranking, Same
 from unshuffle.search.requests import simplified
 from unshuffle.session import Session
@@ -111,7 +112,7 @@ class Exhaustive:
 
     def _operators(self, group: Group, required: Required) -> Iterator[Physical]:
         for each in group.implementations or ():
-            for alternative, requests in self._search.requests(group, each, required):
+            for alternative, requests in requests_of(self._search, group, each, required):
                 below = [self.solved(child, wish) for child, wish in zip(each.inputs, requests, strict=True)]
                 for inputs in product(*below):
                     plan = self._search.operator_over(group, each, alternative, inputs, required)

@@ -22,8 +22,8 @@ from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import common_type
 from unshuffle.properties import Delivered, Dependencies, JoinKey, Partitioned, Scattered, Serial, Sorted
 from unshuffle.properties.requirements import MergeKey
+from unshuffle.search.implementation import Implementation
 from unshuffle.search.memo import Group
-from unshuffle.search.optimize import Implementation
 
 Scan = Callable[[logical.Scan, Group], Iterator[Delivered]]
 

@@ -39,8 +39,9 @@ from unshuffle.search.requests import restated
 
 if TYPE_CHECKING:
     from unshuffle.algebra.physical import Physical
+    from unshuffle.search.implementation import Implementation
     from unshuffle.search.memo import Group
-    from unshuffle.search.optimize import Implementation, Search
+    from unshuffle.search.optimize import Search
 
 # Sets of keys, and numbers of partitions, that are tried for one operator.
 SETS = 8

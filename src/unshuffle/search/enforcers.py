@@ -47,6 +47,7 @@ from unshuffle.search.interest import candidates
 if TYPE_CHECKING:
     from unshuffle.search.memo import Group
 
+ANYTHING = Required()
 SCATTERED = Required(PARALLEL)
 GATHERED = Required(SERIAL)
 

@@ -22,8 +22,8 @@ from unshuffle.properties import Dependencies, RangeOrdered
 from unshuffle.properties.cover import minimize_set
 
 if TYPE_CHECKING:
+    from unshuffle.search.implementation import Implementation
     from unshuffle.search.memo import Group
-    from unshuffle.search.optimize import Implementation
 
 Columns = frozenset[Column]
 # How many sets a group remembers each way, and how many candidates an exchange tries.

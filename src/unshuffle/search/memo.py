@@ -66,7 +66,7 @@ class Group:
         self.ordered: frozenset[Column] = frozenset()  # wanted in order, from one partition to the next
         self.stored = False  # is there a stored layout somewhere below?
         # What any plan of the group costs at the least, and any exchange of it; the largest shares found so far.
-        self.floor = 0.0
+        self.floors: list[float] = []
         self.least_move = 0.0
         self.shares: dict[tuple[Column, ...], float] = {}
         self._facts: Dependencies | None = None

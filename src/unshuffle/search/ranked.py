@@ -31,9 +31,12 @@ from unshuffle.algebra.operators import LocalSort, Move
 from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.properties import Alternative, Delivered, EveryPartition, Required
 from unshuffle.properties.match_local import implied_local
-from unshuffle.search.enforcers import Enforcement, exchanges
+from unshuffle.search.enforcers import ANYTHING, Enforcement, exchanges
+from unshuffle.search.floors import Shape, shape_required
+from unshuffle.search.implementation import Implementation
+from unshuffle.search.inputs import requests_of
 from unshuffle.search.memo import Group
-from unshuffle.search.optimize import ANYTHING, Implementation, Search
+from unshuffle.search.optimize import Search
 from unshuffle.search.requests import simplified
 
 Over = Callable[[tuple[Physical, ...]], "Physical | None"]
@@ -258,18 +261,20 @@ class Ranking:
         return self._goal("in place", group, required, self._not_moved)
 
     def _ways(self, group: Group, required: Required) -> Opened:
-        yield group.floor, _over_classes(lambda: self._natural(group, required), _itself)
+        floor = group.floors[shape_required(required)]
+        yield floor, _over_classes(lambda: self._natural(group, required), _itself)
         if required.local and not isinstance(required.partitioning, EveryPartition):
             unsorted = Required(required.partitioning, (), required.largest)
-            yield group.floor, _over_classes(lambda: self._solved(group, unsorted), self._sort(group, required))
+            yield floor, _over_classes(lambda: self._solved(group, unsorted), self._sort(group, required))
         for each in exchanges(required, group, self._search.ideal(group)):
-            yield group.floor + group.least_move, self._moves(group, each, required)
+            yield group.floors[Shape.ANYHOW] + group.least_move, self._moves(group, each, required)
 
     def _not_moved(self, group: Group, required: Required) -> Opened:
-        yield group.floor, _over_classes(lambda: self._natural(group, required), _itself)
+        floor = group.floors[shape_required(required)]
+        yield floor, _over_classes(lambda: self._natural(group, required), _itself)
         if required.local:
             unsorted = Required(required.partitioning, (), required.largest)
-            yield group.floor, _over_classes(lambda: self._natural(group, unsorted), self._sort(group, required))
+            yield floor, _over_classes(lambda: self._natural(group, unsorted), self._sort(group, required))
 
     def _sort(self, group: Group, required: Required) -> Over:
         """A sort of what is in order already is no plan to compare with."""
@@ -290,13 +295,16 @@ class Ranking:
     # --- operators over their inputs
 
     def _operators(self, group: Group, required: Required) -> Opened:
+        shape = shape_required(required)
         for each in group.implementations or ():
-            yield each.floor, self._requested(group, each, required)
+            yield each.floors[shape], self._requested(group, each, required)
 
     def _requested(self, group: Group, each: Implementation, required: Required) -> Open:
+        floor = each.floors[shape_required(required)]
+
         def opened() -> Opened:
-            for alternative, requests in self._search.requests(group, each, required):
-                yield each.floor, self._combined(group, each, alternative, requests, required)
+            for alternative, requests in requests_of(self._search, group, each, required):
+                yield floor, self._combined(group, each, alternative, requests, required)
 
         return opened
 
