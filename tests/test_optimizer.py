@@ -222,9 +222,9 @@ def events(rows: int, groups: int) -> str:
     return EVENTS.format(rows=rows, times=rows // 2, guids=int(rows * 0.87), groups=groups)
 
 
-# The cluster of the paper's section IX used 150 partitions for 173 and 264 GB: more than a task can hold. Its engine streamed;
-# hash tables are made dear here. With Spark's, which are cheap for few groups, the last sum is hashed and then sorted.
-PAPER = Machine(cores=150, partition_bytes=4e9, task_memory=400e6, hash_group_row=300e-9)
+# The cluster of the paper's section IX used 150 partitions for 173 and 264 GB: more than a task can hold. Its engine streamed and
+# merged: hash tables are made dear here, and merging cheap. Spark's tables are cheap, and it sorts what it receives.
+PAPER = Machine(cores=150, partition_bytes=4e9, task_memory=400e6, hash_group_row=10e-6, sort_row=0.0, compare=9e-9)
 BILLIONS = 3_000_000_000
 
 
@@ -246,9 +246,16 @@ def test_cpu_hours_is_planned_as_in_the_paper(plan: Plan) -> None:
     ]
 
 
+def test_on_spark_each_input_of_cpu_hours_is_partitioned_once(plan: Plan) -> None:
+    chosen = plan(events(BILLIONS, 20), CPU_HOURS, script=True, machine=Machine(cores=150, partition_bytes=4e9))
+    (join,) = [node for node in chosen.walk() if isinstance(node.operator, ops.HashJoin | ops.MergeJoin)]
+    assert [moves(side) for side in join.inputs] == [["guid"], ["guid"]]
+
+
 def test_with_many_user_groups_the_last_aggregate_is_parallel(plan: Plan) -> None:
     chosen = plan(events(BILLIONS, 500_000_000), CPU_HOURS, script=True, machine=PAPER)
-    assert moves(chosen) == ["user_group", "user_group", "guid", "guid"]
+    assert set(moves(chosen)) == {"user_group", "guid"}
+    assert moves(chosen).count("guid") == 2
     first = next(node for node in chosen.walk() if isinstance(node.operator, ops.HashAggregate | ops.StreamAggregate))
     assert first.alternative == "partitioned"
 

@@ -18,6 +18,7 @@ from unshuffle.algebra import logical
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.expressions import AggregateCall, Literal, Ref, WindowCall
 from unshuffle.algebra.physical import Amount
+from unshuffle.algebra.predicates import conjunction
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.cost.machine import Machine
@@ -193,8 +194,10 @@ def _filter(reader: _Reader, node: Any) -> Amount:
     (given,) = reader.inputs(node)
     output = reader.amount(node, _rows(node), given.partitions)
     number = _conditions(node.condition())
-    for _ in range(number):
-        reader.step(ops.Select(Ref(_A), (_A,)), [given], output)
+    if number:
+        reader.step(
+            ops.Select(conjunction(Ref(Column(10 + i, "x", _ANY)) for i in range(number)), (_A,)), [given], output
+        )
     return output
 
 

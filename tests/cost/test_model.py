@@ -47,7 +47,7 @@ A, B, C, D = (Column(i, name, pa.int64()) for i, name in enumerate("abcd", 1))
 SCAN = logical.Scan("t", logical.Files(("t.parquet",), logical.Format("Parquet")), (A, B))
 OTHER = logical.Scan("u", logical.Files(("u.parquet",), logical.Format("Parquet")), (C, D))
 LESS = Call("<", (Ref(A), Ref(B)), pa.bool_())
-BOTH = Call("AND", (LESS, LESS), pa.bool_())
+BOTH = Call("and", (LESS, Call("<", (Ref(B), Ref(A)), pa.bool_())), pa.bool_())
 SUM = (D, AggregateCall("sum", (Ref(B),), pa.int64()))
 USER = logical.UserClass("mine", "Class", (), (), (), Source("s", "Class").span(0, 5))
 JOIN = logical.Join(JoinKind.INNER, SCAN, OTHER, None)
@@ -106,6 +106,7 @@ EXAMPLES: list[tuple[Any, int]] = [
     (ops.ReadSpool("r", 1, (A,), Delivered(Serial())), 0),
     (ops.LocalSort(SORTED, (A, B)), 1),
     *((ops.Move(how, (A, B)), 1) for how in EXCHANGES),
+    (ops.Move(EXCHANGES[3], (A, B), readers=2.0), 1),
 ]
 
 
@@ -182,7 +183,7 @@ def test_no_layout_of_the_same_rows_costs_less_than_least(flow: Flow, machine: M
 @settings(deadline=None)
 def test_least_is_what_one_core_takes_that_need_not_spill(flow: Flow) -> None:
     """A bound of nothing is true and prunes nothing. A sort alone has a better case: many small partitions."""
-    model = CostModel(Machine(cores=1, task_memory=float("inf")))
+    model = CostModel(Machine(cores=1, block=0.0, task_memory=float("inf")))
     alone = tuple(Amount(each.rows, each.bytes, 1, 1.0) for each in flow)
     for operator, count in EXAMPLES:
         if not isinstance(operator, ops.LocalSort):
@@ -273,6 +274,49 @@ def test_a_merge_join_is_not_slowed_by_the_skew_of_its_small_input() -> None:
     large = Amount(1e8, 1e9, 8, 1 / 8)
     even = model.cost(join, [large, Amount(25, 250, 8, 1 / 8)], large).seconds
     assert model.cost(join, [large, Amount(25, 250, 8, 1.0)], large).seconds == pytest.approx(even, rel=0.01)
+
+
+def test_sorted_runs_are_sorted_for_less_than_rows_in_no_order() -> None:
+    model = CostModel(Machine(cores=2))
+    rows = Amount(1e6, 1e7, 64, 1 / 64)
+    both = (asc(A), asc(B))
+    move = ops.Move(Repartitioning(hashed([A], 2), RandomMerge()), (A, B))
+    merge = ops.Move(Repartitioning(hashed([A], 2), SortMerge(both)), (A, B))
+    gathered = Amount(1e6, 1e7, 2, 1 / 2)
+    sorted_after = (
+        model.cost(move, [rows], gathered).seconds
+        + model.cost(ops.LocalSort(both, (A, B)), [gathered], gathered).seconds
+    )
+    assert model.cost(move, [rows], gathered).seconds < model.cost(merge, [rows], gathered).seconds < sorted_after
+
+
+def test_a_single_number_is_sorted_by_its_digits() -> None:
+    model = CostModel(Machine(cores=2))
+    text = Column(9, "s", pa.string())
+    rows = Amount(1e6, 1e7, 2, 1 / 2)
+    one, two, string = (
+        model.cost(ops.LocalSort(keys, (A, B)), [rows], rows).seconds
+        for keys in (SORTED, (asc(A), asc(B)), (asc(text),))
+    )
+    assert one < two == string
+
+
+def test_large_hash_tables_are_slower_than_small_ones() -> None:
+    model = CostModel(Machine(cores=2))
+    rows = Amount(1e6, 1e7, 2, 1 / 2)
+    few, many = (Amount(groups, groups * 16, 2, 1 / 2) for groups in (10.0, 1e5))
+    group = ops.HashAggregate((A,), (SUM,))
+    assert model.cost(group, [rows], few).seconds * 2 < model.cost(group, [rows], many).seconds
+
+
+def test_wide_decimals_cost_more() -> None:
+    model = CostModel(Machine(cores=2))
+    rows = Amount(1e6, 1e7, 2, 1 / 2)
+    narrow, wide = (AggregateCall("sum", (Ref(B),), pa.decimal128(precision, 2)) for precision in (18, 19))
+    costs = [
+        model.cost(ops.StreamAggregate((A,), ((D, call),)), [rows], rows).seconds for call in (SUM[1], narrow, wide)
+    ]
+    assert costs[0] == costs[1] < costs[2]
 
 
 def test_what_does_not_fit_is_never_broadcast() -> None:

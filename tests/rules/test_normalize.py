@@ -23,7 +23,7 @@ from unshuffle.algebra.logical import (
     expressions_of,
     walk,
 )
-from unshuffle.algebra.predicates import conjuncts
+from unshuffle.algebra.predicates import conjunction, conjuncts
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.rules.normalize import normalize, normalize_script
@@ -214,3 +214,9 @@ def test_nothing_to_do_changes_nothing() -> None:
     rules = context_for(plan)
     assert normalize(plan, rules) is plan
     assert not +rules.fired
+
+
+def test_a_random_condition_is_another_one_each_time() -> None:
+    plan = bind("select a from t where rand() < 0.5 and b > 1")
+    (found,) = [node for node in walk(plan) if isinstance(node, Filter)]
+    assert len(conjuncts(conjunction(2 * conjuncts(found.predicate)))) == 3

@@ -312,13 +312,13 @@ class Enumeration:
         return list(found)
 
     def _sorts(self, group: Group) -> list[tuple[Sorted, ...]]:
-        """Sorts that are not implied by another of these."""
+        """Sorts that are not implied by another of these, and those by a single key, which are cheaper."""
         facts = group.facts
         useful = [c for c in group.columns if self.names.of(c) in self.needed[group.number]]
         useful = [c for c in useful if not facts.determines((), (c,))]
         useful = list({facts.representative(c): c for c in reversed(useful)}.values())
         ways = {column: self._directions(column) for column in useful}
-        found: dict[tuple[Sorted, ...], None] = {}
+        found: dict[tuple[Sorted, ...], None] = {(key,): None for column in useful for key in ways[column]}
         for order in permutations(useful, min(len(useful), WIDEST - 1 if len(useful) > WIDEST else WIDEST)):
             kept = [c for place, c in enumerate(order) if not facts.determines(order[:place], (c,))]
             found.update(dict.fromkeys(product(*(ways[c] for c in kept))))
@@ -480,10 +480,10 @@ class Enumeration:
             given = cheapest(plans)
             if given is None or isinstance(place, Replicated):
                 continue
-            own = self._own(ops.LocalSort((), ()), (given,), given.amount)
-            if given.cost + own <= table.limit:
-                for keys in orders:
-                    operator = ops.LocalSort(keys, table.group.columns)
+            for keys in orders:
+                operator = ops.LocalSort(keys, table.group.columns)
+                own = self._own(operator, (given,), given.amount)
+                if given.cost + own <= table.limit:
                     self._build(table, operator, (given,), Delivered(place, keys), own)
 
     def _move(self, table: Table) -> None:
@@ -521,8 +521,8 @@ class Enumeration:
         first, given = moves[0]
         readers = _readers(first, given.delivered, group.facts)
         place = Serial() if isinstance(first, FullMerge) else first.scheme
-        own = self._own(ops.Move(first, group.columns, readers), (given,), self.amount(group, place))
         for how, given in moves:
+            own = self._own(ops.Move(how, group.columns, readers), (given,), self.amount(group, place))
             if given.cost + own > table.limit:
                 continue
             delivered = self._delivered(group, how, given.delivered)

@@ -64,9 +64,15 @@ def conjuncts(condition: Expression | None) -> tuple[Expression, ...]:
 
 
 def conjunction(parts: Iterable[Expression]) -> Expression | None:
-    """All of the conditions as one; None where there is none."""
-    unique = list(dict.fromkeys(parts))
-    return connect("and", unique) if unique else None
+    """All of the conditions as one; None where there is none. A condition that is there twice is tested once, but for one
+    like `rand() < 0.5`, which is another condition each time."""
+    seen: set[Expression] = set()
+    kept: list[Expression] = []
+    for each in parts:
+        if each not in seen or not is_deterministic(each):
+            kept.append(each)
+        seen.add(each)
+    return connect("and", kept) if kept else None
 
 
 def is_deterministic(expression: Expression) -> bool:

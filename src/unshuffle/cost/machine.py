@@ -25,35 +25,38 @@ class Machine:
     cores: int = 8  # tasks that run at once
 
     # --- fixed costs
-    stage: float = 0.010  # to begin a stage: planning, scheduling, the first task's set-up
-    task: float = 0.003  # to start a task and take back its result
-    block: float = 0.000_02  # to open one of the n x m pieces of a shuffle
+    stage: float = 0.004  # to begin a stage: planning, scheduling, the first task's set-up
+    task: float = 0.002  # to start a task and take back its result
+    block: float = 0.000_06  # to write and open one of the n x m pieces of a shuffle
 
     # --- a row at a time, on one core
-    scan_row: float = 25e-9
-    filter_row: float = 8e-9
-    compute_row: float = 12e-9  # for each expression that is not a column
-    hash_group_row: float = 90e-9  # an aggregate's hash table: find the group and update
-    stream_group_row: float = 28e-9  # the same when groups come one after another
-    new_group: float = 110e-9  # for each group that comes out of a hash table
-    build_row: float = 130e-9  # a join's hash table
-    probe_row: float = 55e-9
-    merge_row: float = 38e-9  # a merge join, for each row of both sides
-    joined_row: float = 15e-9  # each row that comes out of a join
-    pair: float = 2e-9  # a nested-loop join, for each pair
-    compare: float = 9e-9  # a sort: times rows, times log2 of the rows of a partition
-    sort_row: float = 40e-9
-    send_row: float = 70e-9  # an exchange: hash, serialize, write
-    receive_row: float = 40e-9
-    range_row: float = 60e-9  # beyond send_row: sampling and binary search
-    window_row: float = 90e-9
-    python_row: float = 1.5e-6  # into a Python worker and back
+    scan_row: float = 35e-9
+    filter_row: float = 30e-9
+    compute_row: float = 20e-9  # for each expression that is not a column
+    decimal_row: float = 75e-9  # beyond that, if it is a decimal of more than 18 digits
+    hash_group_row: float = 110e-9  # an aggregate's hash table: find the group among 65,536
+    stream_group_row: float = 30e-9  # the same when groups come one after another
+    call_row: float = 7e-9  # for each aggregate function
+    new_group: float = 150e-9  # for each group that comes out of a hash table
+    build_row: float = 200e-9  # a join's hash table
+    probe_row: float = 65e-9
+    merge_row: float = 50e-9  # a merge join, for each row of both sides
+    joined_row: float = 35e-9  # each row that comes out of a join
+    pair: float = 3.5e-9  # a nested-loop join, for each pair
+    compare: float = 25e-9  # a sort: times rows, times log2 of the rows of a partition
+    sort_row: float = 150e-9
+    send_row: float = 150e-9  # an exchange: hash, serialize, write
+    receive_row: float = 75e-9
+    range_row: float = 80e-9  # beyond send_row: sampling and binary search
+    window_row: float = 85e-9  # to collect the rows of a group
+    window_call_row: float = 25e-9  # for each window function
+    python_row: float = 800e-9  # into a Python worker and back
 
     # --- a byte at a time
-    scan_byte: float = 1 / 400e6
+    scan_byte: float = 1 / 700e6
     disk_byte: float = 1 / 500e6  # shuffle files and spills, written and read
-    network_byte: float = 1 / 250e6
-    memory_byte: float = 1 / 3e9
+    network_byte: float = 1 / 125e6
+    memory_byte: float = 1 / 2e9
 
     # --- sizes
     partition_bytes: float = 64e6  # a partition that is neither too large to redo nor too small to start

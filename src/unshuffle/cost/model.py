@@ -15,10 +15,13 @@ from collections.abc import Callable, Sequence
 from math import log2
 from typing import Any
 
+import pyarrow as pa
+
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import Ref
+from unshuffle.algebra.expressions import AggregateCall, Ref
 from unshuffle.algebra.physical import Amount, Cost, PhysicalOperator
 from unshuffle.algebra.predicates import conjuncts
+from unshuffle.catalog.schema import Column, DataType
 from unshuffle.cost.machine import Machine
 from unshuffle.properties import (
     FullMerge,
@@ -29,8 +32,16 @@ from unshuffle.properties import (
     RangeFunction,
     Repartitioning,
     Replicated,
+    Sorted,
     SortMerge,
 )
+
+# What another condition of a filter costs of the first.
+FURTHER_CONDITION = 0.1
+# How many times as much it takes to update a wide decimal in a hash table.
+HASHED_DECIMAL = 3.0
+# A radix sort takes about as long as so many levels of comparisons.
+RADIX_LEVELS = 5.0
 
 Amounts = Sequence[Amount]
 Rule = Callable[["CostModel", Any, Amounts, Amount], Cost]
@@ -79,6 +90,25 @@ class CostModel:
         m = self.machine
         return m.stage + m.task * max(1.0, partitions / m.cores)
 
+    def sorting(self, keys: Sequence[Sorted], runs: float) -> float:
+        """Seconds a row to sort what comes in so many sorted runs; a row a run if it comes in no order.
+
+        Spark does not merge what it reads from a shuffle, it sorts it; but TimSort takes runs as it finds them, so that
+        the work goes with the logarithm of their number. A single key of a fixed width is sorted by its digits."""
+        levels = log2(max(2.0, runs))
+        if len(keys) == 1 and _has_digits(keys[0].column.type):
+            levels = min(levels, RADIX_LEVELS)
+        return self.machine.sort_row + self.machine.compare * levels
+
+    def calls(self, aggregates: Sequence[tuple[Column, AggregateCall]]) -> float:
+        """Seconds a row to update aggregates."""
+        return self.machine.call_row * len(aggregates) + self.decimals([call for _, call in aggregates])
+
+    def decimals(self, made: Sequence[Any]) -> float:
+        """Seconds a row beyond what other types take, for decimals that do not fit into 64 bits."""
+        wide: int = sum(isinstance(each.type, pa.Decimal128Type) and each.type.precision > 18 for each in made)
+        return self.machine.decimal_row * wide
+
     def spilled(self, bytes: float, amount: Amount) -> float:
         """Seconds of disk for what a task cannot hold, written once and read once."""
         largest = bytes * amount.largest
@@ -92,6 +122,10 @@ class _Even(CostModel):
 
     def elapsed(self, work: float, amount: Amount) -> float:
         return work / self.machine.cores
+
+
+def _has_digits(type: DataType) -> bool:
+    return type is not None and (pa.types.is_primitive(type) or pa.types.is_boolean(type))
 
 
 def _anyhow(amount: Amount) -> Amount:
@@ -111,12 +145,15 @@ def _rows(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
 
 
 def _select(model: CostModel, op: ops.Select, inputs: Amounts, output: Amount) -> Cost:
-    return model.cpu(inputs[0].rows * model.machine.filter_row * max(1, len(conjuncts(op.predicate))), inputs[0])
+    # Most rows that fail do so at the first condition, and to look at a row at all costs more than to compare.
+    further = FURTHER_CONDITION * (len(conjuncts(op.predicate)) - 1)
+    return model.cpu(inputs[0].rows * model.machine.filter_row * (1.0 + max(0.0, further)), inputs[0])
 
 
 def _compute(model: CostModel, op: ops.Compute, inputs: Amounts, output: Amount) -> Cost:
-    made = sum(not isinstance(expression, Ref) for _, expression in op.outputs)
-    return model.cpu(output.rows * model.machine.compute_row * made, output)
+    made = [expression for _, expression in op.outputs if not isinstance(expression, Ref)]
+    each = model.machine.compute_row * len(made) + model.decimals(made)
+    return model.cpu(output.rows * each, output)
 
 
 def _nothing(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
@@ -129,13 +166,18 @@ def _enlarge(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost
 
 def _hash_aggregate(model: CostModel, op: ops.HashAggregate, inputs: Amounts, output: Amount) -> Cost:
     m = model.machine
-    cpu = model.elapsed(inputs[0].rows * m.hash_group_row + output.rows * m.new_group, inputs[0])
+    # A larger table is further from the processor, a step with every doubling; measured at 2 ** 16 groups a core.
+    found = m.hash_group_row * log2(1.0 + output.rows / m.cores) / 16
+    # The table keeps a wide decimal as bytes: it is made anew for every row.
+    again = (HASHED_DECIMAL - 1.0) * model.decimals([call for _, call in op.aggregates])
+    work = inputs[0].rows * (found + model.calls(op.aggregates) + again) + output.rows * m.new_group
+    cpu = model.elapsed(work, inputs[0])
     disk = model.spilled(output.bytes, inputs[0])
     return Cost(cpu + disk, cpu=cpu, disk=disk)
 
 
 def _stream_aggregate(model: CostModel, op: ops.StreamAggregate, inputs: Amounts, output: Amount) -> Cost:
-    return model.cpu(inputs[0].rows * model.machine.stream_group_row, inputs[0])
+    return model.cpu(inputs[0].rows * (model.machine.stream_group_row + model.calls(op.aggregates)), inputs[0])
 
 
 def _hash_join(model: CostModel, op: ops.HashJoin, inputs: Amounts, output: Amount) -> Cost:
@@ -176,7 +218,8 @@ def _partial_first_rows(model: CostModel, op: ops.PartialFirstRows, inputs: Amou
 
 
 def _windows(model: CostModel, op: ops.Windows, inputs: Amounts, output: Amount) -> Cost:
-    return model.cpu(inputs[0].rows * model.machine.window_row * len(op.calls), inputs[0])
+    m = model.machine
+    return model.cpu(inputs[0].rows * (m.window_row + m.window_call_row * len(op.calls)), inputs[0])
 
 
 def _python(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
@@ -207,9 +250,7 @@ def _read_spool(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> C
 
 
 def _local_sort(model: CostModel, op: ops.LocalSort, inputs: Amounts, output: Amount) -> Cost:
-    m = model.machine
-    rows = output.rows
-    cpu = model.elapsed(rows * (m.sort_row + m.compare * log2(max(2.0, rows * output.largest))), output)
+    cpu = model.elapsed(output.rows * model.sorting(op.keys, output.rows * output.largest), output)
     disk = model.spilled(output.bytes, output)
     return Cost(cpu + disk, cpu=cpu, disk=disk)
 
@@ -232,7 +273,7 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
     receiving = given.rows * m.receive_row
     merge = op.how.merge if isinstance(op.how, Repartitioning | FullMerge) else None
     if isinstance(merge, SortMerge):
-        receiving += given.rows * m.compare * log2(max(2, given.partitions))
+        receiving += given.rows * model.sorting(merge.keys, given.partitions)
     cpu = model.elapsed(sending, given) + model.elapsed(receiving, output)
     disk = model.elapsed(given.bytes * m.disk_byte, given)
     network = model.elapsed(given.bytes * m.network_byte, output)
@@ -248,7 +289,7 @@ def _read_in_place(model: CostModel, readers: float, op: ops.Move, given: Amount
     work = given.rows * m.receive_row * max(1.0, readers)
     merge = op.how.merge if isinstance(op.how, Repartitioning) else None
     if isinstance(merge, SortMerge):
-        work += given.rows * m.compare * log2(max(2, given.partitions))
+        work += given.rows * model.sorting(merge.keys, given.partitions)
     cpu = model.elapsed(work, output)
     startup = model.start(output.partitions)
     return Cost(cpu + startup, cpu=cpu, startup=startup)
