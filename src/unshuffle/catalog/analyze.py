@@ -21,6 +21,7 @@ from unshuffle.catalog.sketch import DistinctSketch
 from unshuffle.catalog.statistics import ColumnStatistics
 from unshuffle.catalog.stored_statistics import StoredColumn, StoredStatistics, marks
 from unshuffle.catalog.types import spark_name
+from unshuffle.catalog.values import OnlySparkReads, batches
 from unshuffle.errors import FileProblem
 
 # Values (rows times columns) that are counted exactly; each takes four bytes while keys and dependencies are looked for.
@@ -140,37 +141,10 @@ def _read(
     found_files: Sequence[DataFile], contents: files.ParquetContents, name: str, type: pa.DataType
 ) -> pa.ChunkedArray | None:
     """A column of all files; None where a file holds something that is no value of the column's type."""
-    pieces: list[pa.Array] = []
     try:
-        for file in found_files:
-            pieces += _piece(file, contents, name, type)
-    except _OtherType:
+        return pa.chunked_array(_batches(found_files, contents, name, type), type)
+    except OnlySparkReads:
         return None
-    return pa.chunked_array(pieces, type)
-
-
-def _piece(file: DataFile, contents: files.ParquetContents, name: str, type: pa.DataType) -> list[pa.Array]:
-    with files.parquet_file(file.path) as source:
-        if name in contents.partition_columns:
-            value = files.partition_value(dict(file.partition).get(name, ""), type)
-            return [pa.repeat(pa.scalar(value, type), source.metadata.num_rows)]
-        if name not in source.schema_arrow.names:
-            return [pa.nulls(source.metadata.num_rows, type)]
-        read = source.read(columns=[name])
-    return [_as(chunk, type) for chunk in read.column(name).chunks]
-
-
-class _OtherType(Exception):
-    """A file holds values that are none of a column's type: Spark may read them all the same, or fail."""
-
-
-def _as(values: pa.Array, type: pa.DataType) -> pa.Array:
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    try:
-        return values if values.type == type else values.cast(type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        raise _OtherType from None
 
 
 def _sampled(
@@ -188,7 +162,7 @@ def _sampled(
         assert type is not None
         try:
             statistics = _sampled_column(_batches(found_files, contents, name, type), type, rows)
-        except _OtherType:
+        except OnlySparkReads:
             continue
         stored.append(StoredColumn(name, spark_name(type), statistics))
     return StoredStatistics(files.absolute(path), marks(found_files, path), rows, contents.bytes, False, tuple(stored))
@@ -198,12 +172,8 @@ def _batches(
     found_files: Sequence[DataFile], contents: files.ParquetContents, name: str, type: pa.DataType
 ) -> Iterator[pa.Array]:
     for file in found_files:
-        with files.parquet_file(file.path) as source:
-            if name in contents.partition_columns or name not in source.schema_arrow.names:
-                yield from _piece(file, contents, name, type)
-                continue
-            for batch in source.iter_batches(columns=[name]):
-                yield _as(batch.column(0), type)
+        for batch in batches(file, contents.partition_columns, [(name, type)]):
+            yield batch.column(0)
 
 
 def _sampled_column(batches: Iterator[pa.Array], type: pa.DataType, rows: int) -> ColumnStatistics:
