@@ -73,7 +73,10 @@ def run(
         raise UserError(
             f"the report cannot be written to {str(report)!r}", hint="name a file in a folder that is there"
         )
-    with Session(tables=tables or (), master=master, catalog=catalog) as session:
+    with (
+        _checks_shown() as step,
+        Session(tables=tables or (), master=master, catalog=catalog, step=step) as session,
+    ):
         result = session.run(file, params)
         if report is not None:
             report.write_text(session.report(file, params, result), encoding="utf-8")
@@ -103,7 +106,7 @@ def explain(
     logical: Annotated[bool, typer.Option("--logical", help="Show the query as it was bound, not optimized.")] = False,
 ) -> None:
     """Show the optimized plan of a script or query without running it."""
-    with Session(tables=tables or (), catalog=catalog) as session:
+    with _checks_shown() as step, Session(tables=tables or (), catalog=catalog, step=step) as session:
         print(session.explain(file, _params(param), format=format, why=why, all_plans=all_plans, logical=logical))
 
 
@@ -118,7 +121,10 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Run plain Spark beside unshuffle, in turn, and check that both give the same rows. Nothing is written."""
-    with Session(tables=tables or (), master=master, catalog=catalog) as session:
+    with (
+        _checks_shown() as step,
+        Session(tables=tables or (), master=master, catalog=catalog, step=step) as session,
+    ):
         result = session.compare(file, _params(param), runs)
     if as_json:
         print(json.dumps(result.as_json()))
@@ -188,6 +194,33 @@ def _analysis_shown() -> Iterator[Callable[[str, str, int, int], None]]:
             progress.update(bars[table], completed=done, description=escape(f"{Path(table).name}  {what}"))
 
         yield step
+
+
+@contextmanager
+def _checks_shown() -> Iterator[Callable[[str, str, int, int], None]]:
+    """A bar for each check that takes time, gone when the check is done: other bars may follow."""
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    bars: dict[str, tuple[Progress, TaskID]] = {}
+
+    def step(rowset: str, declaration: str, done: int, total: int) -> None:
+        label = f"checking {declaration} of {rowset}"
+        if label not in bars and done < total:
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            bar = Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal)
+            bar.start()
+            bars[label] = bar, bar.add_task(escape(label), total=total)
+        if label in bars:
+            bar, task = bars[label]
+            bar.update(task, completed=done)
+            if done >= total:
+                bars.pop(label)[0].stop()
+
+    try:
+        yield step
+    finally:
+        for bar, _ in bars.values():
+            bar.stop()
 
 
 def _params(given: list[str] | None) -> dict[str, object]:

@@ -98,6 +98,10 @@ class FileProblem(UserError):
     """A path that is missing, in the way, or not what it should be."""
 
 
+class DeclarationProblem(UserError):
+    """A declared key or dependency that the data contradicts."""
+
+
 class UserCodeProblem(UserError):
     """A user-defined operator that cannot be loaded, failed, or returned something else than it said."""
 

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from unshuffle.algebra.logical import Output, Script, StreamTarget, Target, UserClass
+from unshuffle.catalog.declared import Declaration, DeclaredDependency, DeclaredKey
 from unshuffle.catalog.tables import TableFolders
+from unshuffle.declared import Declarations, How, Step
 from unshuffle.errors import FileProblem, Source, SyntaxProblem, UnshuffleError
-from unshuffle.language.bind_script import bind
+from unshuffle.language.bind_script import bind, bind_table
 from unshuffle.language.functions import Arity, Function, Kind
 from unshuffle.language.parameters import Parameters
 from unshuffle.language.preprocess import read_source
@@ -110,8 +112,9 @@ class Analyzed:
 
 
 class Session:
-    """The front door from Python. Tables in `tables` folders are known by name to every query. Statistics are kept in
-    the folder `catalog`, or else beside the data they are of."""
+    """The front door from Python. Tables in `tables` folders are known by name to every query. Statistics, and checks of
+    declarations, are kept in the folder `catalog`, or else beside the data they are of. `step` is told how far a check is:
+    the rowset, the declaration, the rows read, and of how many."""
 
     def __init__(
         self,
@@ -120,6 +123,7 @@ class Session:
         tables: str | Path | Sequence[str | Path] = (),
         master: str | None = None,
         catalog: str | Path | None = None,
+        step: Step | None = None,
     ) -> None:
         folders = [tables] if isinstance(tables, str | Path) else tables
         self._tables = TableFolders(tuple(str(folder) for folder in folders))
@@ -129,6 +133,7 @@ class Session:
         self._master = master
         self._spark = spark
         self._aggregators: dict[str, Function] = {}
+        self._declarations = Declarations(catalog, self._counting, step)
         if spark is not None:
             from unshuffle.spark.session import check
 
@@ -258,6 +263,28 @@ class Session:
             save(each.statistics, each.stored_in)
         return done
 
+    def declare_key(self, table: str | Path, *columns: str, check: How = "data") -> None:
+        """No two rows of a table agree on these columns, NULL agreeing with NULL. The table is one that queries know by
+        name, or Parquet files by their path. It is checked on the data, now and whenever the files have changed, and
+        wrong declarations are refused; `check="trust"` believes it unseen, at your own risk of wrong rows."""
+        self._declare(table, DeclaredKey(columns), check)
+
+    def declare_dependency(
+        self,
+        table: str | Path,
+        determinant: str | Sequence[str],
+        dependent: str | Sequence[str],
+        *,
+        check: How = "data",
+    ) -> None:
+        """Rows of a table that agree on the columns `determinant` agree on the columns `dependent`. See `declare_key`."""
+        left, right = ((each,) if isinstance(each, str) else tuple(each) for each in (determinant, dependent))
+        self._declare(table, DeclaredDependency(left, right), check)
+
+    def _declare(self, table: str | Path, declaration: Declaration, check: How) -> None:
+        rowset = bind_table(table, self._tables, self._environment(), self._catalog)
+        self._declarations.declare(str(table), rowset, declaration, check)
+
     def report(self, file: str | Path, params: Params | None, run: Run) -> str:
         """An HTML page of what ran and what it took."""
         measured = run.measured
@@ -306,10 +333,16 @@ class Session:
             is_script,
             will_write,
             catalog=self._catalog,
+            declarations=self._declarations,
         )
 
     def _environment(self) -> Any:
         return _LazyEnvironment(self)
+
+    def _counting(self) -> Any:
+        from unshuffle.spark.declared import Counting
+
+        return Counting(self.spark)
 
     def _frames(self, script: Script) -> list[DataFrame]:
         """The straight translation of every output."""

@@ -81,7 +81,7 @@ def _leaf(plan: Any, inputs: Sequence[Facts]) -> Facts:
     return of_table(plan.columns)
 
 
-def _scan(plan: Scan, inputs: Sequence[Facts]) -> Facts:
+def _scan(plan: Scan | TableScan, inputs: Sequence[Facts]) -> Facts:
     return of_table(plan.columns, plan.keys, plan.dependencies)
 
 
@@ -286,7 +286,7 @@ def _reference(plan: Reference, inputs: Sequence[Facts]) -> Facts:
 
 _RULES: dict[type, Callable[[Any, Sequence[Facts]], Facts]] = {
     Scan: _scan,
-    TableScan: _leaf,
+    TableScan: _scan,
     Values: _values,
     Project: _project,
     Filter: _filter,

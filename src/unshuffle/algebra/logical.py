@@ -148,6 +148,8 @@ class TableScan(_Leaf):
 
     name: tuple[str, ...]
     columns: tuple[Column, ...]
+    keys: tuple[Key, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Profile:
 
 def profile(column: pa.ChunkedArray, type: pa.DataType) -> Profile:
     """All about a column of a type that has an order."""
-    encoded = _one_form(column.cast(type)).dictionary_encode().unify_dictionaries()
+    encoded = one_form(column.cast(type)).dictionary_encode().unify_dictionaries()
     indices = [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
     codes = np.concatenate(indices) if indices else np.empty(0, dtype=np.int32)
     values = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], type)
@@ -58,7 +58,7 @@ def profile(column: pa.ChunkedArray, type: pa.DataType) -> Profile:
     return Profile(_statistics(ordered, counts[order], len(codes), type), codes, len(values), ranks)
 
 
-def _one_form(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def one_form(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Numbers that GROUP BY calls equal have one form: adding 0 makes -0.0 0.0, and of the many NaNs there are, one stays."""
     if not pa.types.is_floating(column.type):
         return column

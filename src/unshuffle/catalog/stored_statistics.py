@@ -69,20 +69,25 @@ class StoredStatistics:
 
     def all_analyzed(self, files: Sequence[DataFile]) -> bool:
         """Was every one of these files analyzed as it is now?"""
-        known = {mark.path: mark for mark in self.files}
-        return all(self._unchanged(known.get(relative(file.path, self.root)), file) for file in files)
+        return all_unchanged(self.files, self.root, files)
 
     def same_files(self, files: Sequence[DataFile]) -> bool:
         """Are these the files that were analyzed, all of them and unchanged?"""
         return len(files) == len(self.files) and self.all_analyzed(files)
 
-    @staticmethod
-    def _unchanged(mark: FileMark | None, file: DataFile) -> bool:
-        return mark is not None and mark.size == file.size and mark.modified == file.modified is not None
-
 
 def marks(files: Iterable[DataFile], root: str) -> tuple[FileMark, ...]:
     return tuple(FileMark(relative(file.path, root), file.size, file.modified) for file in files)
+
+
+def all_unchanged(known: Iterable[FileMark], root: str, files: Iterable[DataFile]) -> bool:
+    """Is every one of these files among the marked ones, as it was then?"""
+    marked = {mark.path: mark for mark in known}
+
+    def unchanged(mark: FileMark | None, file: DataFile) -> bool:
+        return mark is not None and mark.size == file.size and mark.modified == file.modified is not None
+
+    return all(unchanged(marked.get(relative(file.path, root)), file) for file in files)
 
 
 def relative(path: str, root: str) -> str:
@@ -139,14 +144,19 @@ def _loaded(place: Path, *_: int) -> StoredStatistics | None:
 
 def save(found: StoredStatistics, place: Path) -> None:
     """Writes a file as a whole or not at all."""
-    text = json.dumps(encode(found), indent=1, ensure_ascii=False, allow_nan=False)
+    write_whole(place, encode(found))
+
+
+def write_whole(place: Path, shown: dict[str, Any]) -> None:
+    """JSON in a file that others see when it is complete."""
+    text = json.dumps(shown, indent=1, ensure_ascii=False, allow_nan=False)
     unfinished = None
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         handle, unfinished = tempfile.mkstemp(prefix=".unshuffle-", dir=place.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        os.chmod(unfinished, 0o644)  # mkstemp's are private; statistics are for everyone who may read the data
+        os.chmod(unfinished, 0o644)  # mkstemp's are private; this is for everyone who may read the data
         os.replace(unfinished, place)
     except OSError as error:
         if unfinished is not None and os.path.exists(unfinished):

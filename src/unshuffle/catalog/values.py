@@ -20,7 +20,9 @@ def batches(
 ) -> Iterator[pa.RecordBatch]:
     """Some columns of one file."""
     with files.parquet_file(file.path) as source:
-        stored = {name: _stored(name, source.schema_arrow.names) for name, _ in columns if name not in partition_columns}
+        stored = {
+            name: _stored(name, source.schema_arrow.names) for name, _ in columns if name not in partition_columns
+        }
         there = [name for name in stored.values() if name is not None]
         # With no column to read, one batch of all rows: nothing is decoded for it.
         counted = source.iter_batches(columns=there) if there else [_of_length(source.metadata.num_rows)]

@@ -34,10 +34,12 @@ from unshuffle.algebra.logical import (
 )
 from unshuffle.algebra.sharing import inline_single_uses
 from unshuffle.catalog import files
+from unshuffle.catalog.declared import DeclaredDependency, DeclaredKey
 from unshuffle.catalog.known import known_of
 from unshuffle.catalog.schema import Column, ColumnNumbers, Dependency, Key
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.catalog.types import from_spark_name, spark_name
+from unshuffle.declared import Claim, Declarations
 from unshuffle.errors import FileProblem, NameProblem, Source, Span, SyntaxProblem, TypeProblem, did_you_mean
 from unshuffle.language import formats, statements
 from unshuffle.language.bind_query import QueryBinder
@@ -61,9 +63,11 @@ def bind(
     is_script: bool = True,
     will_write: bool = False,
     catalog: str | Path | None = None,
+    declarations: Declarations | None = None,
 ) -> Script:
-    """The plan of a script (or, with `is_script` off, of the queries in a .sql text)."""
-    binder = ScriptBinder(parameters, tables, environment, check_class, catalog)
+    """The plan of a script (or, with `is_script` off, of the queries in a .sql text). What it declares was checked."""
+    declarations = declarations or Declarations(catalog)
+    binder = ScriptBinder(parameters, tables, environment, check_class, declarations, catalog)
     parsed = [(piece, statement) for piece in preprocess(source, parameters) for statement in parse(piece)]
     parameters.check_all_used()
     for piece, statement in parsed:
@@ -78,6 +82,9 @@ def bind(
             raise SyntaxProblem(f"{source.name} holds no query")
         raise SyntaxProblem(f"{source.name} outputs nothing", None, 'end it with, e.g., OUTPUT result TO "result.csv";')
     binder.check_targets(will_write)
+    # At the end, because it may take time: every other mistake is found before.
+    for claim in binder.claims:
+        declarations.check(claim)
     return inline_single_uses(Script(tuple(binder.outputs)))
 
 
@@ -102,6 +109,7 @@ class ScriptBinder:
     tables: TableFolders
     environment: Environment
     check_class: CheckClass
+    declarations: Declarations
     catalog: str | Path | None = None  # where statistics are kept, if not beside the data
     numbers: ColumnNumbers = field(default_factory=ColumnNumbers)
     rowsets: dict[str, _Rowset] = field(default_factory=dict)
@@ -110,6 +118,7 @@ class ScriptBinder:
     scans: dict[str, Scan] = field(default_factory=dict)  # of stored tables, whose footers are read once
     inputs: list[tuple[str, Span | None]] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)  # what EXTRACTs declare
 
     def statement(self, source: Source, statement: statements.Statement) -> None:
         match statement:
@@ -171,7 +180,8 @@ class ScriptBinder:
                 return self._stored_table(name[0], span)
         fields = self.environment.table(name)
         if fields is not None:
-            return TableScan(tuple(name), tuple(self.numbers.new(n, t, nullable) for n, t, nullable in fields))
+            columns = tuple(self.numbers.new(n, t, nullable) for n, t, nullable in fields)
+            return self.declarations.applied_to_table(TableScan(tuple(name), columns))
         known = [r.shared.name for r in self.rowsets.values()] + [v.name.text for _, v in self.views.values()]
         hint = did_you_mean(name[-1], [*known, *self.tables.names()])
         if hint is None:
@@ -210,8 +220,8 @@ class ScriptBinder:
 
     # --- EXTRACT
 
-    def _parquet(self, name: str, paths: tuple[str, ...], base: str | None, span: Span) -> Scan:
-        """All columns of Parquet files, as they are stored."""
+    def _parquet(self, name: str, paths: tuple[str, ...], base: str | None, span: Span | None) -> Scan:
+        """All columns of Parquet files, as they are stored, with what is known of them."""
         found = files.data_files(paths, base)
         if not found:
             raise FileProblem(f"{', '.join(paths)} holds no files", span)
@@ -230,7 +240,8 @@ class ScriptBinder:
         columns = tuple(self.numbers.new(n, t) for n, t in contents.columns)
         known = known_of(columns, paths, base, found, contents, self.catalog)
         where = Files(paths, Format("Parquet"), base, contents.rows, contents.bytes)
-        return Scan(name, where, columns, known.keys, known.dependencies, span, known.statistics)
+        scan = Scan(name, where, columns, known.keys, known.dependencies, span, known.statistics)
+        return self.declarations.applied(scan)
 
     def _extract(self, node: statements.Extract, name: str) -> Plan:
         where = input_path(node.path, self.parameters)
@@ -277,6 +288,7 @@ class ScriptBinder:
         )
         project = Project(kept, outputs)
         keys, dependencies = self._constraints(node.keys, node.depends, project.columns)
+        self._claim(node, project)
         # Declared of the cast values; a cast column is as good a determinant as its own output only, so the scan below
         # gets what speaks of columns that are not cast.
         plain = set(kept.columns) - set(casts)
@@ -285,7 +297,24 @@ class ScriptBinder:
         return Project(_declared(kept, below, held), outputs)
 
     def _constrained(self, node: statements.Extract, scan: Scan) -> Scan:
+        self._claim(node, scan)
         return _declared(scan, *self._constraints(node.keys, node.depends, scan.columns))
+
+    def _claim(self, node: statements.Extract, rowset: Scan | Project) -> None:
+        """What the statement declares, to be checked on the values that the rowset has."""
+        scan = rowset.child if isinstance(rowset, Project) else rowset
+        assert isinstance(scan, Scan)
+
+        def named(names: Sequence[Name]) -> tuple[str, ...]:
+            return tuple(dict.fromkeys(self._column(name, rowset.columns).name for name in names))
+
+        for names in node.keys:
+            span = _from_to(names[0], names[-1])
+            self.claims.append(Claim(scan.label, rowset, DeclaredKey(named(names)), span))
+        for each in node.depends:
+            span = _from_to(each.left[0], each.right[-1])
+            declared = DeclaredDependency(named(each.left), named(each.right))
+            self.claims.append(Claim(scan.label, rowset, declared, span))
 
     def _constraints(
         self, keys: Sequence[Sequence[Name]], depends: Sequence[Depends], columns: Sequence[Column]
@@ -521,6 +550,34 @@ class ScriptBinder:
             if will_write and files.exists(path) and not output.target.overwrite:
                 raise FileProblem(f"{path!r} exists already", span, "add OVERWRITE to replace it")
             written.append((path, span))
+
+
+def bind_table(
+    table: str | Path, tables: TableFolders, environment: Environment, catalog: str | Path | None
+) -> Scan | TableScan:
+    """A table by its name, or Parquet files by their path, as queries read it, without what was declared of it."""
+    binder = ScriptBinder(Parameters({}), tables, environment, lambda *_: None, Declarations(), catalog)
+    name = str(table)
+    path = tables.find(name) if isinstance(table, str) else None
+    if path is None and isinstance(table, str) and name.strip():
+        fields = environment.table(name.split("."))
+        if fields is not None:
+            return TableScan(tuple(name.split(".")), tuple(binder.numbers.new(n, t, null) for n, t, null in fields))
+    paths = (str(path),) if path is not None else tuple(files.expand(name)) if name.strip() else ()
+    if not paths:
+        hint = did_you_mean(name, tables.names()) or "name a table, or Parquet files by their path"
+        raise NameProblem(f"there is no table and no file {name!r}", hint=hint)
+    if Path(paths[0]).suffix == ".ss":
+        raise FileProblem(f"{name!r} is a structured stream", hint="this version has no storage for those yet")
+    try:
+        return binder._parquet(name, paths, None, None)
+    except FileProblem as problem:
+        hint = "of files in other formats, declare where they are read: EXTRACT ... KEY (...) DEPENDS (...)"
+        raise FileProblem(problem.message, hint=hint) from None
+
+
+def _from_to(first: Name, last: Name) -> Span:
+    return Span(first.span.source, first.span.start, last.span.end)
 
 
 def _only(scan: Scan, columns: Sequence[Column]) -> Scan:

@@ -94,13 +94,11 @@ class _Drawing:
                     ("", plan.label),
                     ("from", where),
                     ("using", str(plan.files.format)),
-                    ("columns", self.names.listed(plan.columns)),
-                    ("keys", "; ".join(f"({self.names.set(key)})" for key in plan.keys)),
-                    ("depends", "; ".join(map(self._dependency, plan.dependencies))),
+                    *self._known(plan),
                 ]
                 return "Scan", facts, plan.files.rows
             case TableScan(name=name):
-                return "Table", [("", ".".join(name)), ("columns", self.names.listed(plan.columns))], None
+                return "Table", [("", ".".join(name)), *self._known(plan)], None
             case Values(rows=rows):
                 return "Values", [("columns", self.names.listed(plan.columns))], len(rows)
             case Project(outputs=outputs):
@@ -156,6 +154,13 @@ class _Drawing:
                 return "Foreign", [("because of", reason), ("sql", sql)], None
             case Shared(name=name) | Reference(rowset=Shared(name=name)):
                 return "Shared", [("rowset", name)], None
+
+    def _known(self, plan: Scan | TableScan) -> list[tuple[str, str]]:
+        return [
+            ("columns", self.names.listed(plan.columns)),
+            ("keys", "; ".join(f"({self.names.set(key)})" for key in plan.keys)),
+            ("depends", "; ".join(map(self._dependency, plan.dependencies))),
+        ]
 
     def _dependency(self, dependency: Dependency) -> str:
         return f"{self.names.set(dependency.determinant)} -> {self.names.set(dependency.dependent)}"
