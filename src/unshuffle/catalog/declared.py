@@ -8,7 +8,7 @@ row is reduced to a hash of 64 bits. Rows that agree have equal hashes, hence
                      one hash would hide a difference: once in 2^64 pairs of values; two whole numbers never.)
 
 Where a hash repeats, the data is read again, and the values themselves are compared: what is reported as broken is
-broken. More than `HASHES` rows are read in several passes, each looking at its share of the hashes.
+broken. What is more than `HASHES` is read in several passes, each looking at its share of the hashes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import pyarrow as pa
 
 from unshuffle.catalog.profile import one_form
 
-HASHES = 1 << 25  # in memory at a time; each takes 8 bytes for a key, 16 for a dependency
+HASHES = 1 << 25  # in memory at a time, of 8 bytes, and as much again while they are sorted
+_PUT_TOGETHER = 1 << 20  # pairs that wait at least before they are sorted
 _SUSPECTS = 1 << 16  # hashes that are looked up at a time
 SHOWN = 3
 _LONGEST = 40
@@ -71,13 +72,14 @@ class Broken:
 
 def counted(declaration: Declaration, rows: Rows, expected: int, hashes: int = HASHES) -> Broken | None:
     """None if the declaration holds of the rows. About so many are expected, and so many hashes fit into memory."""
-    passes = max(1, -(-expected // hashes))
-    for number in range(passes):
-        match declaration:
-            case DeclaredKey(columns):
-                suspects = _repeated(rows, columns, number, passes)
-            case DeclaredDependency(determinant, dependent):
-                suspects = _differing(rows, determinant, dependent, number, passes)
+    shares: Iterable[Hashes]
+    match declaration:
+        case DeclaredKey(columns):
+            passes = max(1, -(-expected // hashes))
+            shares = (_repeated(rows, columns, _Share(number, passes)) for number in range(passes))
+        case DeclaredDependency(determinant, dependent):
+            shares = _differing(rows, determinant, dependent, hashes)
+    for suspects in shares:
         for start in range(0, len(suspects), _SUSPECTS):
             broken = _looked_up(declaration, rows, suspects[start : start + _SUSPECTS])
             if broken is not None:
@@ -93,8 +95,25 @@ def supported(type: pa.DataType | None) -> bool:
 # --- hashes that are suspect
 
 
-def _repeated(rows: Rows, columns: Sequence[str], number: int, passes: int) -> Hashes:
-    found = [_share(_hashes(batch, columns), number, passes) for batch in rows()]
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """The hashes that one of some passes looks at."""
+
+    number: int = 0
+    passes: int = 1
+
+    def of(self, hashes: Hashes) -> npt.NDArray[np.bool_] | slice:
+        return slice(None) if self.passes == 1 else hashes % np.uint64(self.passes) == self.number
+
+    def halves(self) -> tuple[_Share, _Share]:
+        return _Share(self.number, 2 * self.passes), _Share(self.number + self.passes, 2 * self.passes)
+
+
+def _repeated(rows: Rows, columns: Sequence[str], share: _Share) -> Hashes:
+    found: list[Hashes] = []
+    for batch in rows():
+        hashes = _hashes(batch, columns)
+        found.append(hashes[share.of(hashes)])
     if not found:
         return np.empty(0, dtype=np.uint64)
     every = np.concatenate(found)
@@ -103,33 +122,66 @@ def _repeated(rows: Rows, columns: Sequence[str], number: int, passes: int) -> H
     return np.unique(every[1:][every[1:] == every[:-1]])
 
 
-def _share(hashes: Hashes, number: int, passes: int) -> Hashes:
-    return hashes if passes == 1 else hashes[hashes % np.uint64(passes) == number]
+def _differing(rows: Rows, determinant: Sequence[str], dependent: Sequence[str], hashes: int) -> Iterator[Hashes]:
+    """Hashes of the determinant that come with several of the dependent columns. How many different ones there are is seen
+    on the way: a share that turns out too large is read again as two."""
+    shares = [_Share()]
+    while shares:
+        share = shares.pop()
+        suspects = _differing_in(rows, determinant, dependent, share, hashes // 2)
+        if suspects is None:
+            shares += reversed(share.halves())
+        else:
+            yield suspects
 
 
-def _differing(rows: Rows, determinant: Sequence[str], dependent: Sequence[str], number: int, passes: int) -> Hashes:
-    """Hashes of the determinant that come with several of the dependent columns. Most pairs repeat, so each is kept once."""
-    known = np.empty((2, 0), dtype=np.uint64)
-    waiting: list[Hashes] = []
-    waits = 0
+def _differing_in(
+    rows: Rows, determinant: Sequence[str], dependent: Sequence[str], share: _Share, most: int
+) -> Hashes | None:
+    """None if there are more than `most` pairs. Pairs are put together whenever as many wait as are known."""
+    pairs = _Pairs()
     for batch in rows():
-        pairs = np.stack((_hashes(batch, determinant), _hashes(batch, dependent)))
-        waiting.append(pairs if passes == 1 else pairs[:, pairs[0] % np.uint64(passes) == number])
-        waits += waiting[-1].shape[1]
-        if waits > max(1 << 20, known.shape[1]):
-            known = _distinct([known, *waiting])
-            waiting.clear()
-            waits = 0
-    first = _distinct([known, *waiting])[0]
-    return np.unique(first[1:][first[1:] == first[:-1]])
+        left, right = _hashes(batch, determinant), _hashes(batch, dependent)
+        chosen = share.of(left)
+        pairs.add(left[chosen], right[chosen])
+        if len(pairs.left) > most:
+            return None
+    return pairs.differing()
 
 
-def _distinct(pairs: Sequence[Hashes]) -> Hashes:
-    every = np.concatenate(pairs, axis=1)
-    every = every[:, np.lexsort(every[::-1])]
-    new = np.ones(every.shape[1], dtype=bool)
-    new[1:] = np.any(every[:, 1:] != every[:, :-1], axis=0)
-    return every[:, new]
+class _Pairs:
+    """Pairs of hashes, one for each first, and the firsts that came with several seconds."""
+
+    def __init__(self) -> None:
+        self.left: Hashes = np.empty(0, dtype=np.uint64)
+        self.right: Hashes = np.empty(0, dtype=np.uint64)
+        self._suspect: Hashes = np.empty(0, dtype=np.uint64)
+        self._waiting: list[tuple[Hashes, Hashes]] = []
+        self._waits = 0
+
+    def add(self, left: Hashes, right: Hashes) -> None:
+        self._waiting.append((left, right))
+        self._waits += len(left)
+        if self._waits > max(_PUT_TOGETHER, len(self.left)):
+            self._put_together()
+
+    def differing(self) -> Hashes:
+        self._put_together()
+        return self._suspect
+
+    def _put_together(self) -> None:
+        left = np.concatenate([self.left, *(pair[0] for pair in self._waiting)])
+        right = np.concatenate([self.right, *(pair[1] for pair in self._waiting)])
+        self._waiting, self._waits = [], 0
+        order = np.argsort(left)
+        left, right = left[order], right[order]
+        same = left[1:] == left[:-1]
+        # Among equal neighbours on the left, any two that differ on the right show in some pair of neighbours.
+        differ = left[1:][same & (right[1:] != right[:-1])]
+        new = np.concatenate(([True], ~same)) if len(left) else np.empty(0, dtype=bool)
+        if len(differ):
+            self._suspect = np.union1d(self._suspect, differ)
+        self.left, self.right = left[new], right[new]
 
 
 # --- the values behind them

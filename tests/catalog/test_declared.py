@@ -1,0 +1,448 @@
+"""Declared keys and dependencies: held against brute force, checked on files, remembered while these are unchanged."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unshuffle import cli
+from unshuffle.algebra.logical import Scan
+from unshuffle.algebra.logical import walk as operators
+from unshuffle.catalog import declared
+from unshuffle.catalog.declared import Broken, Declaration, DeclaredDependency, DeclaredKey, counted
+from unshuffle.errors import DeclarationProblem, FileProblem, NameProblem, Source, UserError
+from unshuffle.session import Session
+
+NAN = float("nan")
+VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    pa.int64(): st.integers(0, 3) | st.sampled_from([-(2**63), 2**63 - 1]),
+    pa.int16(): st.integers(-2, 2),
+    pa.float64(): st.sampled_from([0.0, -0.0, NAN, -NAN, 1.5, float("inf")]),
+    pa.float32(): st.sampled_from([0.0, -0.0, NAN, 1.5]),
+    pa.string(): st.sampled_from(["", "a", "A", "é", "e\u0301", "a\0b", "日本", "a" * 60, "a" * 61]),
+    pa.binary(): st.binary(max_size=1),
+    pa.date32(): st.sampled_from([datetime.date(1, 1, 1), datetime.date(2024, 2, 29)]),
+    pa.timestamp("us", tz="UTC"): st.sampled_from([datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC), datetime.datetime(1969, 1, 1, tzinfo=datetime.UTC)]),
+    pa.decimal128(38, 2): st.sampled_from([Decimal("0.00"), Decimal("-1.00"), Decimal("1e30"), Decimal("1.01")]),
+    pa.bool_(): st.booleans(),
+}
+
+
+def _same(value: Any) -> Any:
+    """What GROUP BY takes for equal."""
+    if isinstance(value, float):
+        return "NaN" if value != value else value + 0.0
+    return value
+
+
+def _true(declaration: Declaration, rows: Sequence[dict[str, Any]]) -> bool:
+    def values(row: dict[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
+        return tuple(_same(row[name]) for name in names)
+
+    match declaration:
+        case DeclaredKey(columns):
+            return len({values(row, columns) for row in rows}) == len(rows)
+        case DeclaredDependency(determinant, dependent):
+            found = defaultdict(set)
+            for row in rows:
+                found[values(row, determinant)].add(values(row, dependent))
+            return all(len(each) == 1 for each in found.values())
+
+
+def _of(table: pa.Table, pieces: int = 3) -> declared.Rows:
+    return lambda: table.to_batches(max_chunksize=max(1, table.num_rows // pieces))
+
+
+@given(st.data())
+def test_counting_agrees_with_comparing_every_row(data: st.DataObject) -> None:
+    types = data.draw(st.lists(st.sampled_from(list(VALUES)), min_size=2, max_size=3))
+    size = data.draw(st.integers(0, 12))
+    columns = {
+        f"c{i}": data.draw(st.lists(st.none() | VALUES[type], min_size=size, max_size=size)) for i, type in enumerate(types)
+    }
+    table = pa.table({name: pa.array(values, type) for (name, values), type in zip(columns.items(), types, strict=True)})
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    names = st.lists(st.sampled_from(list(columns)), min_size=1, unique=True).map(tuple)
+    declaration = data.draw(st.builds(DeclaredKey, names) | st.builds(DeclaredDependency, names, names))
+    hashes = data.draw(st.sampled_from([2, 5, 1000]))
+    broken = counted(declaration, _of(table), size, hashes)
+    assert (broken is None) == _true(declaration, rows)
+
+
+def test_what_is_reported_is_in_the_rows() -> None:
+    table = pa.table({"k": [1, 2, 2, None, None, None, 4, 4, 5, 5], "v": [1.0, 0.0, -0.0, NAN, NAN, NAN, 1.0, 2.0, 5.0, None]})
+    assert counted(DeclaredKey(("k",)), _of(table), 10) == Broken(("k = 2 in 2 rows", "k = NULL in 3 rows", "k = 4 in 2 rows"))
+    assert counted(DeclaredDependency(("k",), ("v",)), _of(table), 10) == Broken(
+        ("k = 4 with v = 1.0 and v = 2.0", "k = 5 with v = 5.0 and v = NULL")
+    )
+    assert counted(DeclaredKey(("k", "v")), _of(table), 10) == Broken(("k = 2, v = 0.0 in 2 rows", "k = NULL, v = nan in 3 rows"))
+
+
+def test_rows_with_one_hash_are_told_apart_by_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worst there is: all rows of a column of numbers have the same hash."""
+    monkeypatch.setattr(declared, "_mixed", lambda hashes: hashes * 0)
+    table = pa.table({"k": list(range(100)), "v": [i % 7 for i in range(100)]})
+    assert counted(DeclaredKey(("k",)), _of(table), 100) is None
+    assert counted(DeclaredKey(("v",)), _of(table), 100) == Broken(tuple(f"v = {i} in {15 if i < 2 else 14} rows" for i in range(3)))
+
+
+def test_more_rows_than_fit_are_read_in_passes() -> None:
+    size = 3_000_000
+    table = pa.table({"k": range(size), "half": [i // 2 for i in range(size)], "v": [i % 10 for i in range(size)]})
+    reads = 0
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal reads
+        reads += 1
+        return iter(table.to_batches(max_chunksize=100_000))
+
+    assert counted(DeclaredKey(("k",)), rows, size, 1_000_000) is None
+    assert reads == 3
+    assert counted(DeclaredDependency(("k",), ("v",)), rows, size, 1_000_000) is None
+    assert reads > 5
+    reads = 0
+    assert counted(DeclaredDependency(("v",), ("v",)), rows, size, 1_000_000) is None
+    assert reads == 1  # few different values, so all fit
+    broken = counted(DeclaredDependency(("half",), ("v",)), rows, size, 1_000_000)
+    assert broken is not None
+    assert len(broken.rows) == 3
+
+
+def test_strange_values_can_be_shown() -> None:
+    texts = pa.array([b"\xff", b"\xff", b"ok"], pa.binary()).view(pa.string())
+    days = pa.array([4_000_000, 4_000_000, 1], pa.int32()).cast(pa.date32())
+    table = pa.table({"t": texts, "d": days, "long": ["x" * 1000] * 3, "count_all": [1, 1, 1], "h": [1, 1, 2]})
+    assert counted(DeclaredKey(("t", "d")), _of(table), 3) == Broken(("t = b'\\xff', d = 4000000 in 2 rows",))
+    assert counted(DeclaredKey(("count_all",)), _of(table), 3) == Broken(("count_all = 1 in 3 rows",))
+    broken = counted(DeclaredDependency(("long",), ("h", "count_all")), _of(table), 3)
+    assert broken is not None
+    assert str(broken) == f"long = '{'x' * 36}... with h = 1 and h = 2"
+
+
+# --- files
+
+
+class Watched:
+    """A session that tells how many rows its checks read."""
+
+    def __init__(self, **options: Any) -> None:
+        self.rows: list[int] = []
+        self.session = Session(step=lambda _, what, done, total: self.rows.append(done), **options)
+
+    def __enter__(self) -> Session:
+        return self.session
+
+    def __exit__(self, *_: object) -> None:
+        self.session.close()
+
+    @property
+    def read(self) -> bool:
+        """Did it read rows since it was last asked?"""
+        found = bool(self.rows)
+        self.rows.clear()
+        return found
+
+
+def _write(path: Path, **columns: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def _orders(folder: Path) -> Path:
+    return _write(folder / "orders.parquet", id=list(range(6)), City=["Oslo", "Oslo", "Rom", "Rom", None, None], region=["N", "N", "S", "S", None, None], n=[0, 0, 1, 2, 1, 1])
+
+
+def _facts(session: Session, query: str = "select * from orders") -> tuple[set[frozenset[str]], set[str]]:
+    script = session._bind(Source("<query>", query), None, is_script=False)
+    (scan,) = [node for node in operators(script.outputs[0].plan) if isinstance(node, Scan)]
+
+    def shown(columns: Any) -> str:
+        return ",".join(sorted(column.name for column in columns))
+
+    keys = {frozenset(column.name for column in key) for key in scan.keys}
+    return keys, {f"{shown(d.determinant)} -> {shown(d.dependent)}" for d in scan.dependencies}
+
+
+def test_declarations_of_a_table_reach_its_queries(tmp_path: Path) -> None:
+    _orders(tmp_path)
+    watched = Watched(tables=tmp_path)
+    with watched as session:
+        assert _facts(session) == (set(), set())
+        session.declare_key("Orders", "ID")
+        session.declare_dependency("orders", ["city"], ["region"])
+        session.declare_dependency(tmp_path / "orders.parquet", "region", "City")
+        assert watched.read
+        assert _facts(session) == ({frozenset({"id"})}, {"City -> region", "region -> City"})
+        assert not watched.read
+        session.declare_key("orders", "id")  # again, and said once
+        assert len(_facts(session)[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda s: s.declare_key("orders", "n", "City"), r"KEY \(n, City\) of 'orders' does not hold in '.*orders.parquet': n = 0, City = 'Oslo' in 2 rows; n = 1, City = NULL in 2 rows"),
+        (lambda s: s.declare_dependency("orders", "City", "n"), r"DEPENDS \(City -> n\) of 'orders' does not hold.*: City = 'Rom' with n = 1 and n = 2\n"),
+        (lambda s: s.declare_dependency("orders", ["region", "City"], ["id", "n"]), r"region = 'N', City = 'Oslo' with id = 0 and id = 1; .*'Rom' with id = 2 and id = 3, n = 1 and n = 2; .*region = NULL, City = NULL with id = 4"),
+    ],
+)
+def test_what_the_data_contradicts_is_refused(tmp_path: Path, declare: Any, message: str) -> None:
+    _orders(tmp_path)
+    with Session(tables=tmp_path) as session:
+        for _ in range(2):  # nothing false is remembered
+            with pytest.raises(DeclarationProblem, match=message) as raised:
+                declare(session)
+            assert raised.value.exit_code == 2
+            assert "mend the data" in str(raised.value)
+        assert _facts(session) == (set(), set())
+
+
+@pytest.mark.parametrize(
+    ("declare", "kind", "message"),
+    [
+        (lambda s: s.declare_key("orders"), DeclarationProblem, "a key of 'orders' names no column"),
+        (lambda s: s.declare_dependency("orders", [], ["n"]), DeclarationProblem, "names no column"),
+        (lambda s: s.declare_dependency("orders", "n", []), DeclarationProblem, "names no column"),
+        (lambda s: s.declare_key("orders", "idd"), NameProblem, "'orders' has no column 'idd'\n.*did you mean 'id'"),
+        (lambda s: s.declare_key("orders", 7), NameProblem, "has no column 7"),
+        (lambda s: s.declare_key("ordes", "id"), NameProblem, "there is no table and no file 'ordes'\n.*'orders'"),
+        (lambda s: s.declare_key("", "id"), NameProblem, "there is no table and no file ''"),
+        (lambda s: s.declare_key("orders", "id", check="maybe"), DeclarationProblem, "neither 'data' nor 'trust'"),
+    ],
+)
+def test_mistakes_get_one_message(tmp_path: Path, declare: Any, kind: type[UserError], message: str) -> None:
+    _orders(tmp_path)
+    with Session(tables=tmp_path) as session, pytest.raises(kind, match=message):
+        declare(session)
+
+
+def test_other_formats_are_declared_where_they_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,2\n")
+    with Session() as session, pytest.raises(FileProblem, match=r"not a Parquet file\n.*EXTRACT \.\.\. KEY"):
+        session.declare_key(tmp_path / "a.csv", "a")
+
+
+def test_trust_is_believed_unseen(tmp_path: Path) -> None:
+    _orders(tmp_path)
+    watched = Watched(tables=tmp_path)
+    with watched as session:
+        session.declare_key("orders", "n", check="trust")
+        session.declare_dependency("orders", "n", "id", check="trust")
+        assert _facts(session) == ({frozenset({"n"})}, {"n -> id"})
+        assert not watched.read
+        with pytest.raises(NameProblem):
+            session.declare_key("orders", "m", check="trust")
+        with pytest.raises(DeclarationProblem):
+            session.declare_key("orders", "n")  # what is trusted does not count as known
+    with Session(tables=tmp_path) as other:
+        assert _facts(other) == (set(), set())
+
+
+def test_an_empty_table_has_any_key(tmp_path: Path) -> None:
+    _write(tmp_path / "orders.parquet", id=pa.array([], pa.int64()), n=pa.array([], pa.string()))
+    with Session(tables=tmp_path) as session:
+        session.declare_key("orders", "n")
+        session.declare_dependency("orders", "n", "id")
+        assert _facts(session) == ({frozenset({"n"})}, {"n -> id"})
+
+
+def test_a_table_of_several_files_is_one(tmp_path: Path) -> None:
+    """Also where a file names a column in other case, lacks it, or holds it as a narrower type."""
+    folder = tmp_path / "t.parquet"
+    _write(folder / "day=1" / "a.parquet", id=pa.array([1, 2], pa.int64()), x=[1, 2])
+    _write(folder / "day=1" / "b.parquet", ID=pa.array([3, 4], pa.int32()))
+    _write(folder / "day=2" / "c.parquet", id=pa.array([1, 5], pa.int64()), x=[None, 4])
+    with Session(tables=tmp_path) as session:
+        session.declare_key("t", "id", "day")
+        with pytest.raises(DeclarationProblem, match=r"id = 1 in 2 rows in|id = 1 in 2 rows"):
+            session.declare_key("t", "id")
+        with pytest.raises(DeclarationProblem, match="x = NULL with day = 1 and day = 2"):
+            session.declare_dependency("t", "x", "day")
+        # A part of the files keeps what holds of all of them.
+        script = f'r = EXTRACT id, x FROM "{folder}/day=1" USING Parquet() KEY (id); OUTPUT r TO "o";'
+        plan = session._bind(Source("t.scope", script), None, is_script=True).outputs[0].plan
+        assert [{column.name for column in key} for key in plan.keys] == [{"id"}]
+
+
+# --- remembered
+
+
+def test_checks_are_kept_beside_the_data_until_it_changes(tmp_path: Path) -> None:
+    path = _orders(tmp_path)
+    for expected in (True, False):
+        watched = Watched(tables=tmp_path)
+        with watched as session:
+            session.declare_key("orders", "id", "n")
+            assert watched.read is expected
+            session.declare_key("orders", "n", "id")  # the same in other words
+            assert not watched.read
+            session.declare_dependency("orders", "City", "region")
+            assert watched.read is expected
+    kept = json.loads((tmp_path / "_orders.parquet.checks.json").read_text())
+    assert [{k: v for k, v in each.items() if k in ("key", "from", "to")} for each in kept["checks"]] == [
+        {"from": ["City"], "to": ["region"]},
+        {"key": ["id", "n"]},
+    ]
+    watched = Watched(tables=tmp_path)
+    with watched as session:
+        session.declare_key("orders", "id", "n")
+        assert not watched.read
+        _write(path, id=[1, 2, 3], n=[1, 1, 1], extra=[1, 2, 3])
+        assert _facts(session) == ({frozenset({"id", "n"})}, set())
+        assert watched.read
+        assert _facts(session)[0]
+        assert not watched.read
+        _write(path, id=[1, 1, 2, 3], n=[1, 1, 1, 1])
+        for _ in range(2):
+            with pytest.raises(DeclarationProblem, match="id = 1, n = 1 in 2 rows"):
+                _facts(session)
+
+
+def test_what_analyze_found_is_not_counted_again(tmp_path: Path) -> None:
+    path = _orders(tmp_path)
+    watched = Watched(tables=tmp_path)
+    with watched as session:
+        session.analyze(path)
+        session.declare_key("orders", "id", "n")
+        session.declare_dependency("orders", ["City", "n"], ["region"])
+        session.declare_dependency("orders", "n", "n")  # true of anything
+        assert not watched.read
+
+
+def test_a_catalog_folder_keeps_checks_instead(tmp_path: Path) -> None:
+    path = _orders(tmp_path / "data")
+    for expected in (True, False):
+        watched = Watched(catalog=tmp_path / "catalog")
+        with watched as session:
+            session.declare_key(path, "id")
+            assert watched.read is expected
+    assert [each.name for each in (tmp_path / "data").iterdir()] == ["orders.parquet"]
+    (kept,) = (tmp_path / "catalog").iterdir()
+    kept.write_text(kept.read_text()[:-20])  # damaged: checked again
+    watched = Watched(catalog=tmp_path / "catalog")
+    with watched as session:
+        session.declare_key(path, "id")
+        assert watched.read
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_beside_data_that_may_only_be_read_the_session_remembers(tmp_path: Path) -> None:
+    _orders(tmp_path)
+    tmp_path.chmod(0o555)
+    try:
+        _remembered_by_the_session(tmp_path)
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_where_nothing_can_be_written_the_session_remembers(tmp_path: Path) -> None:
+    _orders(tmp_path)
+    (tmp_path / "_orders.parquet.checks.json").mkdir()  # in the way, whoever runs this
+    _remembered_by_the_session(tmp_path)
+
+
+def _remembered_by_the_session(folder: Path) -> None:
+    for _ in range(2):
+        watched = Watched(tables=folder)
+        with watched as session:
+            session.declare_key("orders", "id")
+            assert watched.read
+            session.declare_key("orders", "id")
+            assert not watched.read
+
+
+# --- scripts
+
+
+def _script(folder: Path, clause: str, columns: str = "id, City, region, n") -> str:
+    return f'c = EXTRACT {columns} FROM "{folder}/orders.parquet" USING Parquet()\n    {clause};\nOUTPUT c TO "{folder}/out.csv";\n'
+
+
+def _command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["unshuffle", *arguments])
+    try:
+        cli.main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+@pytest.mark.parametrize("command", [["explain"], ["explain", "--logical"], ["run"], ["compare", "--runs", "1"]])
+def test_a_false_declaration_of_a_script_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    """Before any Spark is started, and with nothing written."""
+    path = _orders(tmp_path)
+    file = tmp_path / "q.scope"
+    file.write_text(_script(tmp_path, "KEY (id) DEPENDS (City -> region, region -> n)"))
+    assert _command(monkeypatch, *command, str(file)) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        f"error: {file}:2:39: DEPENDS (region -> n) of 'c' does not hold in '{path}': region = 'S' with n = 1 and n = 2",
+        "  2 |     KEY (id) DEPENDS (City -> region, region -> n);",
+        "    |                                       ^^^^^^^^^^^",
+        "  mend the data, or take the declaration away: a plan that relies on it would give wrong rows",
+    ]
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_true_one_is_checked_once(tmp_path: Path) -> None:
+    _orders(tmp_path)
+    file = tmp_path / "q.scope"
+    file.write_text(_script(tmp_path, "KEY (id) DEPENDS (City -> region)"))
+    for expected in (True, False):
+        watched = Watched()
+        with watched as session:
+            assert "keys (id)" in session.explain(file, logical=True)
+            assert watched.read is expected
+            session.explain(file)
+            assert not watched.read
+
+
+def test_other_mistakes_are_found_before_anything_is_counted(tmp_path: Path) -> None:
+    _orders(tmp_path)
+    text = _script(tmp_path, "KEY (n)") + 'd = SELECT nothing FROM c; OUTPUT d TO "x";'
+    watched = Watched()
+    with watched as session, pytest.raises(NameProblem, match="unknown column 'nothing'"):
+        session._bind(Source("q.scope", text), None, is_script=True)
+    assert not watched.read
+
+
+def test_a_cast_that_keeps_values_apart_needs_no_spark(tmp_path: Path) -> None:
+    _orders(tmp_path)
+    with Session() as session:
+        for clause, holds in (("KEY (id)", True), ("KEY (id, n)", True), ("KEY (n)", False)):
+            text = _script(tmp_path, clause, "id:string, n:long")
+            if holds:
+                session._bind(Source("q.scope", text), None, is_script=True)
+            else:
+                with pytest.raises(DeclarationProblem):
+                    session._bind(Source("q.scope", text), None, is_script=True)
+
+
+def test_what_is_pruned_away_was_checked_as_it_was_declared(tmp_path: Path) -> None:
+    """a -> b and b -> c leave a -> c on a scan of a and c, which no one declared."""
+    _write(tmp_path / "t.parquet", a=[1, 2, 3], b=[1, 2, 2], c=[0, 1, 1])
+    query = "EXTRACT a, b, c FROM '%s/t.parquet' USING Parquet() DEPENDS (a -> b, b -> c)" % tmp_path
+    text = f'r = {query.replace(chr(39), chr(34))}; s = SELECT a, c, count(*) AS n FROM r GROUP BY a, c; OUTPUT s TO "o";'
+    file = tmp_path / "q.scope"
+    file.write_text(text)
+    with Session() as session:
+        session.explain(file, why=True)
+    kept = json.loads((tmp_path / "_t.parquet.checks.json").read_text())
+    assert sorted((each["from"], each["to"]) for each in kept["checks"]) == [(["a"], ["b"]), (["b"], ["c"])]

@@ -1,0 +1,164 @@
+"""Declarations of rows that only Spark can read: other formats, a user's extractor, tables and views of a session."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from unshuffle import cli
+from unshuffle.algebra.logical import TableScan
+from unshuffle.algebra.logical import walk as operators
+from unshuffle.catalog.declared import DeclaredDependency, DeclaredKey, counted
+from unshuffle.declared import Claim
+from unshuffle.errors import DeclarationProblem, Source
+from unshuffle.session import Session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> Session:
+    return Session(spark)
+
+
+def _bound(session: Session, script: str) -> Any:
+    return session._bind(Source("q.scope", script), None, is_script=True)
+
+
+def _jobs(spark: SparkSession) -> int:
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+
+def test_csv_and_json_are_counted_by_spark(session: Session, spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,Oslo,N\n2,Oslo,N\n2,Ålesund,\n3,Ålesund,N\n")
+    (tmp_path / "a.json").write_text('{"id": 1, "x": 0.0}\n{"id": 1, "x": -0.0}\n{"x": 1}\n{"x": 2}\n')
+    csv = f'r = EXTRACT id:long, city:string, region:string FROM "{tmp_path}/a.csv" USING Csv() %s; OUTPUT r TO "o";'
+    json = f'r = EXTRACT id:long, x:double FROM "{tmp_path}/a.json" USING Json() %s; OUTPUT r TO "o";'
+    with pytest.raises(DeclarationProblem, match=r"q.scope:1:.*KEY \(id\) of 'r' does not hold in '.*a.csv': id = 2 in 2 rows"):
+        _bound(session, csv % "KEY (id)")
+    with pytest.raises(DeclarationProblem, match="city = 'Ålesund' with region = NULL and region = 'N'"):
+        _bound(session, csv % "DEPENDS (city -> region)")
+    with pytest.raises(DeclarationProblem, match=r"id = NULL in 2 rows; id = 1 in 2 rows"):
+        _bound(session, json % "KEY (id)")
+    with pytest.raises(DeclarationProblem, match=r"id = NULL with x = 1.0 and x = 2.0\n"):
+        _bound(session, json % "DEPENDS (id -> x)")
+    _bound(session, json % "DEPENDS (x -> id)")
+    text = csv % "KEY (id, city)"
+    (scan,) = [node for node in operators(_bound(session, text).outputs[0].plan)]
+    assert [{column.name for column in key} for key in scan.keys] == [{"id", "city"}]
+    jobs = _jobs(spark)
+    _bound(session, text)
+    _bound(Session(spark), text)
+    assert _jobs(spark) == jobs  # what is stored beside the data answers
+    _bound(session, text.replace("id:long", "id:string"))
+    assert _jobs(spark) > jobs  # other values
+
+
+def test_a_users_extractor_is_asked(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "declared_pairs.py").write_text(
+        "from unshuffle import Extractor\n\n\nclass Pairs(Extractor):\n    def extract_rows(self, lines):\n"
+        "        for line in lines:\n            a, b = line.split()\n            yield {'a': int(a), 'b': b}\n"
+    )
+    (tmp_path / "x.txt").write_text("1 x\n2 y\n2 y\n")
+    script = 'r = EXTRACT a:long, b:string FROM "x.txt" USING declared_pairs.Pairs() %s; OUTPUT r TO "o";'
+    _bound(session, script % "DEPENDS (a -> b)")
+    with pytest.raises(DeclarationProblem, match="a = 2, b = 'y' in 2 rows"):
+        _bound(session, script % "KEY (a, b)")
+    assert not list(tmp_path.glob("_*.checks.json"))  # its code may change
+
+
+def test_a_cast_is_checked_on_the_values_it_gives(session: Session, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1.2, 1.4, 2.0]}), tmp_path / "t.parquet")
+    script = f'r = EXTRACT x:%s FROM "{tmp_path}/t.parquet" USING Parquet() KEY (x); OUTPUT r TO "o";'
+    _bound(session, script % "double")
+    with pytest.raises(DeclarationProblem, match="x = 1 in 2 rows"):
+        _bound(session, script % "int")
+
+
+def test_nested_values_are_counted_by_spark(session: Session, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [[1], [1], None], "y": [1, 1, 2]}), tmp_path / "t.parquet")
+    session.declare_dependency(tmp_path / "t.parquet", "x", "y")
+    with pytest.raises(DeclarationProblem, match=r"x = \[1\] in 2 rows"):
+        session.declare_key(tmp_path / "t.parquet", "x")
+
+
+def test_spark_and_arrow_agree(session: Session, tmp_path: Path) -> None:
+    nan = float("nan")
+    table = pa.table(
+        {
+            "f": [0.0, -0.0, nan, nan, None, None, 1.0],
+            "g": [nan, nan, -0.0, 0.0, None, None, None],
+            "s": ["a", "A", "é", "e\u0301", None, "", "a"],
+            "n": [1, 2, 3, 4, 5, 6, 7],
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    rowset = _bound(session, f'r = EXTRACT f, g, s, n FROM "{tmp_path}/t.parquet" USING Parquet(); OUTPUT r TO "o";').outputs[0].plan
+    names = ("f", "g", "s", "n")
+    declarations = [DeclaredKey((a, b)) for a in names for b in names] + [
+        DeclaredDependency((a,), (b,)) for a in names for b in names
+    ]
+    for declaration in declarations:
+        here = counted(declaration, table.to_batches, 7)
+        there = session._counting().broken(Claim("t", rowset, declaration))
+        assert (here is None) == (there is None), declaration
+
+
+def test_tables_and_views_of_whole_files(session: Session, spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 2, 3], "g": ["a", "a", "b"]}), tmp_path / "t.parquet")
+    spark.read.parquet(str(tmp_path / "t.parquet")).createOrReplaceTempView("declared_files")
+    spark.range(3).createOrReplaceTempView("declared_range")
+    spark.sql("select * from declared_files where id < 3").createOrReplaceTempView("declared_some")
+    try:
+        session.declare_key("Declared_Files", "ID")
+        with pytest.raises(DeclarationProblem, match="g = 'a' in 2 rows"):
+            session.declare_key("declared_files", "g")
+        for other in ("declared_range", "declared_some"):
+            with pytest.raises(DeclarationProblem, match="its rows are not those of files"):
+                session.declare_key(other, "id")
+        session.declare_key("declared_range", "id", check="trust")
+
+        def keys(table: str) -> list[set[str]]:
+            script = session._bind(Source("<query>", f"select * from {table}"), None, is_script=False)
+            (scan,) = [node for node in operators(script.outputs[0].plan) if isinstance(node, TableScan)]
+            return [{column.name for column in key} for key in scan.keys]
+
+        assert keys("declared_range") == [{"id"}]
+        jobs = _jobs(spark)
+        assert keys("declared_files") == [{"id"}]
+        assert _jobs(spark) == jobs
+        assert "keys (id)" in session.explain("select * from declared_files", logical=True)
+        pq.write_table(pa.table({"id": [1, 2, 2, 3], "g": ["a", "a", "b", "b"]}), tmp_path / "t.parquet")
+        spark.read.parquet(str(tmp_path / "t.parquet")).createOrReplaceTempView("declared_files")
+        with pytest.raises(DeclarationProblem, match="'Declared_Files' does not hold: ID = 2 in 2 rows|id = 2 in 2 rows"):
+            keys("declared_files")
+    finally:
+        for view in ("declared_files", "declared_range", "declared_some"):
+            spark.catalog.dropTempView(view)
+
+
+def test_run_writes_nothing_when_a_declaration_is_false(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("1\n1\n")
+    file = tmp_path / "q.scope"
+    text = f'r = EXTRACT a:long FROM "{tmp_path}/a.csv" USING Csv() KEY (a);\nOUTPUT r TO "{tmp_path}/out.csv";\n'
+    file.write_text(text)
+    monkeypatch.setattr(sys, "argv", ["unshuffle", "run", str(file)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert "KEY (a) of 'r' does not hold" in capsys.readouterr().err
+    assert not (tmp_path / "out.csv").exists()
+    (tmp_path / "a.csv").write_text("1\n2\n")
+    cli.main()
+    assert (tmp_path / "out.csv").exists()
