@@ -203,7 +203,7 @@ class Declarations:
             )
         definition, paths = source
         found = _marked(paths)
-        root = ".".join(table.name)
+        root = ".".join(table.name).lower()
         checks = self._checks_of(root, stored=False)
         plain = _in_order(claim.declaration)
         if found is not None and checks.holds(plain, definition, found):

@@ -35,7 +35,9 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.string(): st.sampled_from(["", "a", "A", "é", "e\u0301", "a\0b", "日本", "a" * 60, "a" * 61]),
     pa.binary(): st.binary(max_size=1),
     pa.date32(): st.sampled_from([datetime.date(1, 1, 1), datetime.date(2024, 2, 29)]),
-    pa.timestamp("us", tz="UTC"): st.sampled_from([datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC), datetime.datetime(1969, 1, 1, tzinfo=datetime.UTC)]),
+    pa.timestamp("us", tz="UTC"): st.sampled_from(
+        [datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC), datetime.datetime(1969, 1, 1, tzinfo=datetime.UTC)]
+    ),
     pa.decimal128(38, 2): st.sampled_from([Decimal("0.00"), Decimal("-1.00"), Decimal("1e30"), Decimal("1.01")]),
     pa.bool_(): st.booleans(),
 }
@@ -71,9 +73,12 @@ def test_counting_agrees_with_comparing_every_row(data: st.DataObject) -> None:
     types = data.draw(st.lists(st.sampled_from(list(VALUES)), min_size=2, max_size=3))
     size = data.draw(st.integers(0, 12))
     columns = {
-        f"c{i}": data.draw(st.lists(st.none() | VALUES[type], min_size=size, max_size=size)) for i, type in enumerate(types)
+        f"c{i}": data.draw(st.lists(st.none() | VALUES[type], min_size=size, max_size=size))
+        for i, type in enumerate(types)
     }
-    table = pa.table({name: pa.array(values, type) for (name, values), type in zip(columns.items(), types, strict=True)})
+    table = pa.table(
+        {name: pa.array(values, type) for (name, values), type in zip(columns.items(), types, strict=True)}
+    )
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     names = st.lists(st.sampled_from(list(columns)), min_size=1, unique=True).map(tuple)
     declaration = data.draw(st.builds(DeclaredKey, names) | st.builds(DeclaredDependency, names, names))
@@ -83,12 +88,18 @@ def test_counting_agrees_with_comparing_every_row(data: st.DataObject) -> None:
 
 
 def test_what_is_reported_is_in_the_rows() -> None:
-    table = pa.table({"k": [1, 2, 2, None, None, None, 4, 4, 5, 5], "v": [1.0, 0.0, -0.0, NAN, NAN, NAN, 1.0, 2.0, 5.0, None]})
-    assert counted(DeclaredKey(("k",)), _of(table), 10) == Broken(("k = 2 in 2 rows", "k = NULL in 3 rows", "k = 4 in 2 rows"))
+    table = pa.table(
+        {"k": [1, 2, 2, None, None, None, 4, 4, 5, 5], "v": [1.0, 0.0, -0.0, NAN, NAN, NAN, 1.0, 2.0, 5.0, None]}
+    )
+    assert counted(DeclaredKey(("k",)), _of(table), 10) == Broken(
+        ("k = 2 in 2 rows", "k = NULL in 3 rows", "k = 4 in 2 rows")
+    )
     assert counted(DeclaredDependency(("k",), ("v",)), _of(table), 10) == Broken(
         ("k = 4 with v = 1.0 and v = 2.0", "k = 5 with v = 5.0 and v = NULL")
     )
-    assert counted(DeclaredKey(("k", "v")), _of(table), 10) == Broken(("k = 2, v = 0.0 in 2 rows", "k = NULL, v = nan in 3 rows"))
+    assert counted(DeclaredKey(("k", "v")), _of(table), 10) == Broken(
+        ("k = 2, v = 0.0 in 2 rows", "k = NULL, v = nan in 3 rows")
+    )
 
 
 def test_rows_with_one_hash_are_told_apart_by_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +107,9 @@ def test_rows_with_one_hash_are_told_apart_by_their_values(monkeypatch: pytest.M
     monkeypatch.setattr(declared, "_mixed", lambda hashes: hashes * 0)
     table = pa.table({"k": list(range(100)), "v": [i % 7 for i in range(100)]})
     assert counted(DeclaredKey(("k",)), _of(table), 100) is None
-    assert counted(DeclaredKey(("v",)), _of(table), 100) == Broken(tuple(f"v = {i} in {15 if i < 2 else 14} rows" for i in range(3)))
+    assert counted(DeclaredKey(("v",)), _of(table), 100) == Broken(
+        tuple(f"v = {i} in {15 if i < 2 else 14} rows" for i in range(3))
+    )
 
 
 def test_more_rows_than_fit_are_read_in_passes() -> None:
@@ -163,7 +176,13 @@ def _write(path: Path, **columns: Any) -> Path:
 
 
 def _orders(folder: Path) -> Path:
-    return _write(folder / "orders.parquet", id=list(range(6)), City=["Oslo", "Oslo", "Rom", "Rom", None, None], region=["N", "N", "S", "S", None, None], n=[0, 0, 1, 2, 1, 1])
+    return _write(
+        folder / "orders.parquet",
+        id=list(range(6)),
+        City=["Oslo", "Oslo", "Rom", "Rom", None, None],
+        region=["N", "N", "S", "S", None, None],
+        n=[0, 0, 1, 2, 1, 1],
+    )
 
 
 def _facts(session: Session, query: str = "select * from orders") -> tuple[set[frozenset[str]], set[str]]:
@@ -195,9 +214,18 @@ def test_declarations_of_a_table_reach_its_queries(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("declare", "message"),
     [
-        (lambda s: s.declare_key("orders", "n", "City"), r"KEY \(n, City\) of 'orders' does not hold in '.*orders.parquet': n = 0, City = 'Oslo' in 2 rows; n = 1, City = NULL in 2 rows"),
-        (lambda s: s.declare_dependency("orders", "City", "n"), r"DEPENDS \(City -> n\) of 'orders' does not hold.*: City = 'Rom' with n = 1 and n = 2\n"),
-        (lambda s: s.declare_dependency("orders", ["region", "City"], ["id", "n"]), r"region = 'N', City = 'Oslo' with id = 0 and id = 1; .*'Rom' with id = 2 and id = 3, n = 1 and n = 2; .*region = NULL, City = NULL with id = 4"),
+        (
+            lambda s: s.declare_key("orders", "n", "City"),
+            r"KEY \(n, City\) of 'orders' does not hold in '.*orders.parquet': n = 0, City = 'Oslo' in 2 rows; n = 1, City = NULL in 2 rows",
+        ),
+        (
+            lambda s: s.declare_dependency("orders", "City", "n"),
+            r"DEPENDS \(City -> n\) of 'orders' does not hold.*: City = 'Rom' with n = 1 and n = 2\n",
+        ),
+        (
+            lambda s: s.declare_dependency("orders", ["region", "City"], ["id", "n"]),
+            r"region = 'N', City = 'Oslo' with id = 0 and id = 1; .*'Rom' with id = 2 and id = 3, n = 1 and n = 2; .*region = NULL, City = NULL with id = 4",
+        ),
     ],
 )
 def test_what_the_data_contradicts_is_refused(tmp_path: Path, declare: Any, message: str) -> None:
@@ -438,8 +466,10 @@ def test_a_cast_that_keeps_values_apart_needs_no_spark(tmp_path: Path) -> None:
 def test_what_is_pruned_away_was_checked_as_it_was_declared(tmp_path: Path) -> None:
     """a -> b and b -> c leave a -> c on a scan of a and c, which no one declared."""
     _write(tmp_path / "t.parquet", a=[1, 2, 3], b=[1, 2, 2], c=[0, 1, 1])
-    query = "EXTRACT a, b, c FROM '%s/t.parquet' USING Parquet() DEPENDS (a -> b, b -> c)" % tmp_path
-    text = f'r = {query.replace(chr(39), chr(34))}; s = SELECT a, c, count(*) AS n FROM r GROUP BY a, c; OUTPUT s TO "o";'
+    query = f"EXTRACT a, b, c FROM '{tmp_path}/t.parquet' USING Parquet() DEPENDS (a -> b, b -> c)"
+    text = (
+        f'r = {query.replace(chr(39), chr(34))}; s = SELECT a, c, count(*) AS n FROM r GROUP BY a, c; OUTPUT s TO "o";'
+    )
     file = tmp_path / "q.scope"
     file.write_text(text)
     with Session() as session:

@@ -29,8 +29,8 @@ def session(spark: SparkSession) -> Session:
     return Session(spark)
 
 
-def _bound(session: Session, script: str) -> Any:
-    return session._bind(Source("q.scope", script), None, is_script=True)
+def _bound(session: Session, script: str, name: str = "q.scope") -> Any:
+    return session._bind(Source(name, script), None, is_script=True)
 
 
 def _jobs(spark: SparkSession) -> int:
@@ -42,7 +42,9 @@ def test_csv_and_json_are_counted_by_spark(session: Session, spark: SparkSession
     (tmp_path / "a.json").write_text('{"id": 1, "x": 0.0}\n{"id": 1, "x": -0.0}\n{"x": 1}\n{"x": 2}\n')
     csv = f'r = EXTRACT id:long, city:string, region:string FROM "{tmp_path}/a.csv" USING Csv() %s; OUTPUT r TO "o";'
     json = f'r = EXTRACT id:long, x:double FROM "{tmp_path}/a.json" USING Json() %s; OUTPUT r TO "o";'
-    with pytest.raises(DeclarationProblem, match=r"q.scope:1:.*KEY \(id\) of 'r' does not hold in '.*a.csv': id = 2 in 2 rows"):
+    with pytest.raises(
+        DeclarationProblem, match=r"q.scope:1:.*KEY \(id\) of 'r' does not hold in '.*a.csv': id = 2 in 2 rows"
+    ):
         _bound(session, csv % "KEY (id)")
     with pytest.raises(DeclarationProblem, match="city = 'Ålesund' with region = NULL and region = 'N'"):
         _bound(session, csv % "DEPENDS (city -> region)")
@@ -52,7 +54,7 @@ def test_csv_and_json_are_counted_by_spark(session: Session, spark: SparkSession
         _bound(session, json % "DEPENDS (id -> x)")
     _bound(session, json % "DEPENDS (x -> id)")
     text = csv % "KEY (id, city)"
-    (scan,) = [node for node in operators(_bound(session, text).outputs[0].plan)]
+    (scan,) = list(operators(_bound(session, text).outputs[0].plan))
     assert [{column.name for column in key} for key in scan.keys] == [{"id", "city"}]
     jobs = _jobs(spark)
     _bound(session, text)
@@ -62,17 +64,16 @@ def test_csv_and_json_are_counted_by_spark(session: Session, spark: SparkSession
     assert _jobs(spark) > jobs  # other values
 
 
-def test_a_users_extractor_is_asked(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_users_extractor_is_asked(session: Session, tmp_path: Path) -> None:
     (tmp_path / "declared_pairs.py").write_text(
-        "from unshuffle import Extractor\n\n\nclass Pairs(Extractor):\n    def extract_rows(self, lines):\n"
-        "        for line in lines:\n            a, b = line.split()\n            yield {'a': int(a), 'b': b}\n"
+        "from unshuffle import Extractor\n\n\nclass Pairs(Extractor):\n    def extract_rows(self, file, path):\n"
+        "        for line in file:\n            a, b = line.decode().split()\n            yield {'a': int(a), 'b': b}\n"
     )
     (tmp_path / "x.txt").write_text("1 x\n2 y\n2 y\n")
-    script = 'r = EXTRACT a:long, b:string FROM "x.txt" USING declared_pairs.Pairs() %s; OUTPUT r TO "o";'
-    _bound(session, script % "DEPENDS (a -> b)")
+    script = f'r = EXTRACT a:long, b:string FROM "{tmp_path}/x.txt" USING declared_pairs.Pairs() %s; OUTPUT r TO "o";'
+    _bound(session, script % "DEPENDS (a -> b)", str(tmp_path / "q.scope"))
     with pytest.raises(DeclarationProblem, match="a = 2, b = 'y' in 2 rows"):
-        _bound(session, script % "KEY (a, b)")
+        _bound(session, script % "KEY (a, b)", str(tmp_path / "q.scope"))
     assert not list(tmp_path.glob("_*.checks.json"))  # its code may change
 
 
@@ -102,7 +103,11 @@ def test_spark_and_arrow_agree(session: Session, tmp_path: Path) -> None:
         }
     )
     pq.write_table(table, tmp_path / "t.parquet")
-    rowset = _bound(session, f'r = EXTRACT f, g, s, n FROM "{tmp_path}/t.parquet" USING Parquet(); OUTPUT r TO "o";').outputs[0].plan
+    rowset = (
+        _bound(session, f'r = EXTRACT f, g, s, n FROM "{tmp_path}/t.parquet" USING Parquet(); OUTPUT r TO "o";')
+        .outputs[0]
+        .plan
+    )
     names = ("f", "g", "s", "n")
     declarations = [DeclaredKey((a, b)) for a in names for b in names] + [
         DeclaredDependency((a,), (b,)) for a in names for b in names
@@ -139,7 +144,7 @@ def test_tables_and_views_of_whole_files(session: Session, spark: SparkSession, 
         assert "keys (id)" in session.explain("select * from declared_files", logical=True)
         pq.write_table(pa.table({"id": [1, 2, 2, 3], "g": ["a", "a", "b", "b"]}), tmp_path / "t.parquet")
         spark.read.parquet(str(tmp_path / "t.parquet")).createOrReplaceTempView("declared_files")
-        with pytest.raises(DeclarationProblem, match="'Declared_Files' does not hold: ID = 2 in 2 rows|id = 2 in 2 rows"):
+        with pytest.raises(DeclarationProblem, match=r"KEY \(id\) of 'Declared_Files' does not hold: id = 2 in 2 rows"):
             keys("declared_files")
     finally:
         for view in ("declared_files", "declared_range", "declared_some"):
@@ -160,5 +165,7 @@ def test_run_writes_nothing_when_a_declaration_is_false(
     assert "KEY (a) of 'r' does not hold" in capsys.readouterr().err
     assert not (tmp_path / "out.csv").exists()
     (tmp_path / "a.csv").write_text("1\n2\n")
-    cli.main()
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
     assert (tmp_path / "out.csv").exists()
