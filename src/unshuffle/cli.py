@@ -263,6 +263,7 @@ def _comparison(result: Comparison) -> Table:
         ("shuffled", lambda m: _bytes(m.shuffle_bytes)),
         ("spilled", lambda m: _bytes(m.spill_bytes)),
         ("task seconds", lambda m: f"{m.task_seconds:.2f}"),
+        ("memory of a task", lambda m: _bytes(m.peak_memory_bytes)),
         ("rows", lambda m: f"{m.rows:,}"),
     ]
     for label, of in lines:

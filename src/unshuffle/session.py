@@ -54,6 +54,7 @@ class Measured:
     spill_bytes: int
     task_seconds: float
     rows: int
+    peak_memory_bytes: int = 0
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -63,6 +64,7 @@ class Measured:
             "spill_bytes": self.spill_bytes,
             "task_seconds": round(self.task_seconds, 3),
             "rows": self.rows,
+            "peak_memory_bytes": self.peak_memory_bytes,
         }
 
 
@@ -294,6 +296,7 @@ class Session:
             "shuffled": f"{measured.shuffle_bytes:,} bytes",
             "spilled": f"{measured.spill_bytes:,} bytes",
             "task seconds": f"{measured.task_seconds:.2f}",
+            "memory of a task": f"{measured.peak_memory_bytes:,} bytes",
             "rows": f"{measured.rows:,}",
         }
         return page(str(file), tree(self._bind_file(file, params)), shown)
@@ -381,6 +384,7 @@ class Session:
             measurement.spill_bytes,
             measurement.task_seconds,
             rows,
+            measurement.peak_memory_bytes,
         )
 
     def _result(self, output: Output, frame: DataFrame, rows: int) -> Result:

@@ -21,7 +21,7 @@ from unshuffle import Session, cli
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parent.parent.parent
-MEASURED = {"seconds", "exchanges", "shuffle_bytes", "spill_bytes", "task_seconds", "rows"}
+MEASURED = {"seconds", "exchanges", "shuffle_bytes", "spill_bytes", "task_seconds", "rows", "peak_memory_bytes"}
 
 
 @pytest.fixture

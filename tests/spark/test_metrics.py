@@ -111,3 +111,22 @@ def test_an_exchange_inside_an_rdd_is_seen(spark: SparkSession) -> None:
     with measure(spark) as measured:
         hidden.collect()
     assert measured.exchanges == 1
+
+
+def test_peak_memory_is_that_of_the_task_that_took_most(spark: SparkSession) -> None:
+    from unshuffle.spark.metrics import measure
+
+    def peak(frame: DataFrame | None) -> int:
+        with measure(spark) as measured:
+            if frame is not None:
+                frame.write.format("noop").mode("overwrite").save()
+        return measured.peak_memory_bytes
+
+    def sorted_in(tasks: int) -> DataFrame:
+        return spark.range(400_000).repartition(tasks).sortWithinPartitions("id")
+
+    assert peak(None) == 0
+    assert peak(spark.range(1000).selectExpr("sum(id)")) == 0  # nothing is kept to be grouped
+    whole, quarter = peak(sorted_in(1)), peak(sorted_in(4))
+    assert 400_000 * 16 < whole < spark._jvm.Runtime.getRuntime().maxMemory()  # all rows, of 16 bytes at least
+    assert 100_000 * 16 < quarter < whole  # the most of one task, not of all together

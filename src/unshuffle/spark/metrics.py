@@ -29,6 +29,7 @@ class Measurement:
     shuffle_bytes: int = 0  # written
     spill_bytes: int = 0  # to disk
     task_seconds: float = 0.0
+    peak_memory_bytes: int = 0  # for sorting, joining and grouping, of the task that took most at once
 
 
 @contextmanager
@@ -57,6 +58,7 @@ def _fill(measured: Measurement, spark: SparkSession, tag: str) -> None:
         measured.shuffle_bytes += stage.shuffleWriteBytes()
         measured.spill_bytes += stage.diskBytesSpilled()
         measured.task_seconds += stage.executorRunTime() / 1000
+        measured.peak_memory_bytes = max(measured.peak_memory_bytes, _peak_memory(spark, context, stage))
 
     def writing(of_jobs: set[int]) -> int:
         return len({id for job in of_jobs for id, data in stages[job].items() if data.shuffleWriteBytes() > 0})
@@ -80,6 +82,19 @@ def _stages(context: Any, job: int) -> dict[int, Any]:
         if stage.numCompleteTasks() or stage.numFailedTasks():
             found[id] = stage
     return found
+
+
+def _peak_memory(spark: SparkSession, context: Any, stage: Any) -> int:
+    """The most execution memory that one task of a stage held at once. A stage's own figure is the sum over its tasks,
+    which did not run at once; but where that is nothing, so are the tasks'."""
+    if not stage.peakExecutionMemory():
+        return 0
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    highest = gateway.new_array(gateway.jvm.double, 1)
+    highest[0] = 1.0
+    summary = context.statusStore().taskSummary(stage.stageId(), stage.attemptId(), highest)
+    return int(summary.get().peakExecutionMemory().apply(0)) if summary.isDefined() else 0
 
 
 def _executions(spark: SparkSession, jobs: set[int]) -> Iterator[tuple[set[int], int]]:
