@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from unshuffle.algebra.expressions import Cast, Ref
 from unshuffle.algebra.facts import facts_of_tree
-from unshuffle.algebra.logical import Format, Project, Scan, TableScan
+from unshuffle.algebra.logical import Declared, Format, Project, Scan, TableScan
 from unshuffle.catalog import files, values
 from unshuffle.catalog.declared import Broken, Declaration, DeclaredDependency, DeclaredKey, counted, supported
 from unshuffle.catalog.files import DataFile
@@ -96,26 +96,27 @@ class Declarations:
         made = _OfTable(label, paths, name, declaration, how == "trust")
         self._of_tables = [*(each for each in self._of_tables if replace(each, trusted=made.trusted) != made), made]
 
-    def applied(self, rowset: Scan) -> Scan:
-        """Files with what was declared of them, or of a folder that they are in."""
-        believed = self._believed(rowset, (each for each in self._of_tables if _reads_part_of(rowset, each.paths)))
-        return with_facts(rowset, believed)
-
-    def applied_to_table(self, rowset: TableScan) -> TableScan:
-        name = [part.lower() for part in rowset.name]
-        fitting = (each for each in self._of_tables if each.name and [part.lower() for part in each.name] == name)
-        return with_facts(rowset, self._believed(rowset, fitting))
-
-    def _believed(self, rowset: Scan | TableScan, declared: Iterable[_OfTable]) -> Iterator[Declaration]:
+    def applied(self, rowset: Leaf) -> tuple[Leaf, list[Declared]]:
+        """A table with what was declared of it, or of a folder that its files are in; and what that is."""
         names = {column.name for column in rowset.columns}
-        for each in declared:
-            if not names.issuperset(each.declaration.columns):
-                continue  # a part of the files may lack a column that comes from a folder's name
+        # A part of the files may lack a column that comes from a folder's name.
+        fitting = [e for e in self._of_tables if _is_of(e, rowset) and names.issuperset(e.declaration.columns)]
+        for each in fitting:
             if not each.trusted:
                 self.check(Claim(each.label, rowset, each.declaration))
-            yield each.declaration
+        declared = [Declared(each.label, str(each.declaration), not each.trusted) for each in fitting]
+        return with_facts(rowset, (each.declaration for each in fitting)), declared
 
     # --- checks
+
+    def check_all(self, claims: Sequence[Claim]) -> None:
+        """Each claim beside those before it about the same rowset: with KEY (a), nothing need be counted for a -> b."""
+        for place, claim in enumerate(claims):
+            rowset = claim.rowset
+            if isinstance(rowset, Scan):
+                before = [each.declaration for each in claims[:place] if each.rowset is rowset]
+                rowset = with_facts(rowset, before)
+            self.check(replace(claim, rowset=rowset))
 
     def check(self, claim: Claim) -> None:
         """Raises what the user should know if the data contradicts a claim."""
@@ -169,8 +170,7 @@ class Declarations:
         self, claim: Claim, scan: Scan, found: Sequence[DataFile], stored: dict[str, Column]
     ) -> Broken | None:
         expected = scan.files.rows or 0
-        contents = files.parquet_contents(found) if found else None
-        partition = contents.partition_columns if contents is not None else ()
+        partition = [name for name, _ in found[0].partition] if found else []
         columns = [(stored[name].name, stored[name].type) for name in claim.declaration.columns]
         done = 0
 
@@ -291,9 +291,12 @@ def _in_order(declaration: Declaration) -> Declaration:
             return DeclaredDependency(tuple(sorted(determinant)), tuple(sorted(set(dependent) - set(determinant))))
 
 
-def _reads_part_of(scan: Scan, paths: Sequence[str]) -> bool:
-    whole = [files.absolute(path) for path in paths]
-    read = [files.absolute(path) for path in scan.files.paths]
+def _is_of(declared: _OfTable, rowset: Scan | TableScan) -> bool:
+    """Does a rowset read the table of a declaration, or a part of its files?"""
+    if isinstance(rowset, TableScan):
+        return [part.lower() for part in declared.name] == [part.lower() for part in rowset.name]
+    whole = [files.absolute(path) for path in declared.paths]
+    read = [files.absolute(path) for path in rowset.files.paths]
     return all(any(path == above or path.startswith(above + "/") for above in whole) for path in read)
 
 

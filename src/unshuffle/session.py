@@ -220,7 +220,7 @@ class Session:
             return explain.logical(str(what), script, format)
         plans = optimize_ranked(script, all_plans) if all_plans > 1 else (optimize(script),)
         best, *_ = [derive(plan) for plan in plans]
-        return explain.physical(str(what), plans, reasons(plans[0], best), format, why)
+        return explain.physical(str(what), plans, reasons(plans[0], best), format, why, script.declared)
 
     def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
         """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""

@@ -442,6 +442,25 @@ def test_a_true_one_is_checked_once(tmp_path: Path) -> None:
             assert not watched.read
 
 
+def test_explain_says_why_declarations_are_believed(tmp_path: Path) -> None:
+    _orders(tmp_path)
+    file = tmp_path / "q.scope"
+    file.write_text(_script(tmp_path, "KEY (id) DEPENDS (id -> City, n)"))
+    watched = Watched()
+    with watched as session:
+        session.declare_key(tmp_path / "orders.parquet", "n", "id", check="trust")
+        shown = session.explain(file)
+        assert "Declared: KEY (id) of c, checked on the data." in shown
+        assert f"Declared: KEY (n, id) of {tmp_path}/orders.parquet, trusted, not checked." in shown
+        assert [each["believed"] for each in json.loads(session.explain(file, format="json"))["declared"]] == [
+            "trusted",
+            "checked",
+            "checked",
+        ]
+    kept = json.loads((tmp_path / "_orders.parquet.checks.json").read_text())
+    assert [each.get("key") for each in kept["checks"]] == [["id"]]  # the dependency follows
+
+
 def test_other_mistakes_are_found_before_anything_is_counted(tmp_path: Path) -> None:
     _orders(tmp_path)
     text = _script(tmp_path, "KEY (n)") + 'd = SELECT nothing FROM c; OUTPUT d TO "x";'

@@ -142,6 +142,11 @@ def test_tables_and_views_of_whole_files(session: Session, spark: SparkSession, 
         assert keys("declared_files") == [{"id"}]
         assert _jobs(spark) == jobs
         assert "keys (id)" in session.explain("select * from declared_files", logical=True)
+        shown = session.explain(
+            "select f.id, g, count(*) from declared_files f, declared_range group by f.id, g", why=True
+        )
+        assert "Declared: KEY (id) of Declared_Files, checked on the data." in shown
+        assert "Declared: KEY (id) of declared_range, trusted, not checked." in shown
         pq.write_table(pa.table({"id": [1, 2, 2, 3], "g": ["a", "a", "b", "b"]}), tmp_path / "t.parquet")
         spark.read.parquet(str(tmp_path / "t.parquet")).createOrReplaceTempView("declared_files")
         with pytest.raises(DeclarationProblem, match=r"KEY \(id\) of 'Declared_Files' does not hold: id = 2 in 2 rows"):

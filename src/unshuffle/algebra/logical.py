@@ -550,10 +550,20 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Declared:
+    """A key or dependency that the user declared of a rowset, and why it is believed."""
+
+    rowset: str
+    what: str
+    checked: bool  # on the data; else it is trusted
+
+
+@dataclass(frozen=True, slots=True)
 class Script:
-    """A bound script: what it yields, and what of it only Spark understands."""
+    """A bound script: what it yields, what of it only Spark understands, and what its facts rest on."""
 
     outputs: tuple[Output, ...]
+    declared: tuple[Declared, ...] = ()
 
     def operators(self) -> Iterator[Plan]:
         seen: set[int] = set()

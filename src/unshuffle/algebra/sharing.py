@@ -70,7 +70,7 @@ def inline_single_uses(script: Script) -> Script:
         pairs = zip(plan.columns, rowset.columns, strict=True)
         return Project(child, tuple((column, Ref(original)) for column, original in pairs))
 
-    return Script(tuple(replace(output, plan=change(output.plan)) for output in script.outputs))
+    return replace(script, outputs=tuple(replace(output, plan=change(output.plan)) for output in script.outputs))
 
 
 def map_plans(plan: Plan, change: Change) -> Plan:

@@ -16,6 +16,7 @@ from sqlglot import exp
 from unshuffle.algebra.expressions import Cast, Ref, SortKey, Value
 from unshuffle.algebra.logical import (
     Combine,
+    Declared,
     Files,
     Format,
     Output,
@@ -39,7 +40,7 @@ from unshuffle.catalog.known import known_of
 from unshuffle.catalog.schema import Column, ColumnNumbers, Dependency, Key
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.catalog.types import from_spark_name, spark_name
-from unshuffle.declared import Claim, Declarations
+from unshuffle.declared import Claim, Declarations, Leaf
 from unshuffle.errors import FileProblem, NameProblem, Source, Span, SyntaxProblem, TypeProblem, did_you_mean
 from unshuffle.language import formats, statements
 from unshuffle.language.bind_query import QueryBinder
@@ -83,9 +84,9 @@ def bind(
         raise SyntaxProblem(f"{source.name} outputs nothing", None, 'end it with, e.g., OUTPUT result TO "result.csv";')
     binder.check_targets(will_write)
     # At the end, because it may take time: every other mistake is found before.
-    for claim in binder.claims:
-        declarations.check(claim)
-    return inline_single_uses(Script(tuple(binder.outputs)))
+    declarations.check_all(binder.claims)
+    declared = (*binder.declared, *(Declared(each.label, str(each.declaration), True) for each in binder.claims))
+    return inline_single_uses(Script(tuple(binder.outputs), tuple(dict.fromkeys(declared))))
 
 
 @dataclass(slots=True)
@@ -119,6 +120,7 @@ class ScriptBinder:
     inputs: list[tuple[str, Span | None]] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)  # what EXTRACTs declare
+    declared: list[Declared] = field(default_factory=list)  # of tables, before
 
     def statement(self, source: Source, statement: statements.Statement) -> None:
         match statement:
@@ -181,7 +183,7 @@ class ScriptBinder:
         fields = self.environment.table(name)
         if fields is not None:
             columns = tuple(self.numbers.new(n, t, nullable) for n, t, nullable in fields)
-            return self.declarations.applied_to_table(TableScan(tuple(name), columns))
+            return self._with_declared(TableScan(tuple(name), columns))
         known = [r.shared.name for r in self.rowsets.values()] + [v.name.text for _, v in self.views.values()]
         hint = did_you_mean(name[-1], [*known, *self.tables.names()])
         if hint is None:
@@ -241,7 +243,12 @@ class ScriptBinder:
         known = known_of(columns, paths, base, found, contents, self.catalog)
         where = Files(paths, Format("Parquet"), base, contents.rows, contents.bytes)
         scan = Scan(name, where, columns, known.keys, known.dependencies, span, known.statistics)
-        return self.declarations.applied(scan)
+        return self._with_declared(scan)
+
+    def _with_declared(self, rowset: Leaf) -> Leaf:
+        known, declared = self.declarations.applied(rowset)
+        self.declared += declared
+        return known
 
     def _extract(self, node: statements.Extract, name: str) -> Plan:
         where = input_path(node.path, self.parameters)

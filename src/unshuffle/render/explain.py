@@ -7,7 +7,7 @@ from json import dumps
 from typing import Literal
 
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.logical import Script
+from unshuffle.algebra.logical import Declared, Script
 from unshuffle.optimizer import Optimized
 from unshuffle.render import json as render_json
 from unshuffle.render import numbers
@@ -23,7 +23,14 @@ from unshuffle.why import Reasons
 ExplainFormat = Literal["text", "json", "dot", "html"]
 
 
-def physical(title: str, plans: Sequence[Optimized], reasons: Reasons, format: ExplainFormat, why: bool) -> str:
+def physical(
+    title: str,
+    plans: Sequence[Optimized],
+    reasons: Reasons,
+    format: ExplainFormat,
+    why: bool,
+    declared: Sequence[Declared] = (),
+) -> str:
     """The best of some plans, its reasons, and how the others differ from it."""
     optimized = plans[0]
     drawing = Drawing(optimized)
@@ -31,18 +38,19 @@ def physical(title: str, plans: Sequence[Optimized], reasons: Reasons, format: E
     match format:
         case "json":
             found = render_json.explanation(drawing, telling)
+            found["declared"] = render_json.declared_json(declared)
             if len(plans) > 1:
                 found["plans"] = ranked_json(plans)
             return dumps(found, indent=2, ensure_ascii=False)
         case "dot":
             return dot(drawing.roots())
         case "html":
-            texts = {"In short": "\n".join(_summary(optimized, reasons))}
+            texts = {"In short": "\n".join([*_summary(optimized, reasons), *_declared(declared)])}
             texts |= {"Why": telling.text()} if why else {}
             texts |= {"Other plans": ranked_text(plans)} if len(plans) > 1 else {}
             return page(title, drawing.roots(), texts=texts)
         case "text":
-            parts = [table(drawing.roots()), "\n".join(_summary(optimized, reasons))]
+            parts = [table(drawing.roots()), "\n".join([*_summary(optimized, reasons), *_declared(declared)])]
             if why:
                 parts.append(telling.text())
             elif reasons.kept or reasons.avoided:
@@ -63,7 +71,14 @@ def logical(title: str, script: Script, format: ExplainFormat) -> str:
             return page(title, tree(script))
         case "text":
             left = [f"Left to Spark as written: {node.reason}." for node in script.foreign]
-            return "\n".join([text(tree(script)), *(["", *left] if left else [])])
+            notes = [*_declared(script.declared), *left]
+            return "\n".join([text(tree(script)), *(["", *notes] if notes else [])])
+
+
+def _declared(declared: Sequence[Declared]) -> Iterator[str]:
+    for each in declared:
+        why = "checked on the data" if each.checked else "trusted, not checked"
+        yield f"Declared: {each.what} of {each.rowset}, {why}."
 
 
 def _summary(optimized: Optimized, reasons: Reasons) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unshuffle.algebra.logical import Script
+from unshuffle.algebra.logical import Declared, Script
 from unshuffle.catalog.types import spark_name
 from unshuffle.optimizer import Optimized
 from unshuffle.render.node import Flow, Node
@@ -43,7 +43,16 @@ def logical_explanation(script: Script) -> Json:
         "avoided": [],
         "super_operators": [],
         "fallbacks": [{"operator": "Foreign", "reason": n.reason, "sql": n.sql} for n in script.foreign],
+        "declared": declared_json(script.declared),
     }
+
+
+def declared_json(declared: Sequence[Declared]) -> Sequence[Json]:
+    """What the user declared, and why it is believed."""
+    return [
+        {"rowset": each.rowset, "declaration": each.what, "believed": "checked" if each.checked else "trusted"}
+        for each in declared
+    ]
 
 
 def fallbacks(optimized: Optimized) -> Sequence[Json]:

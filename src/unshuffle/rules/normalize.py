@@ -85,6 +85,5 @@ def normalize_script(script: Script, context: Rewriting) -> Script:
     """All outputs of a script together, as inputs of one operator, so that what they share stays shared."""
     inputs = tuple((str(place), output.plan) for place, output in enumerate(script.outputs))
     together = normalize(Foreign("", inputs, (), "all outputs of a script"), context)
-    return Script(
-        tuple(replace(output, plan=plan) for output, plan in zip(script.outputs, together.children, strict=True))
-    )
+    plans = zip(script.outputs, together.children, strict=True)
+    return replace(script, outputs=tuple(replace(output, plan=plan) for output, plan in plans))
