@@ -1,14 +1,14 @@
-"""From a physical plan to DataFrames that Spark runs as planned.
+"""From a physical plan to a query that Spark runs as planned.
 
-Every operator becomes the DataFrame operation that says the same, so the rows are right whatever Spark makes of it. That
-Spark runs it *as planned* rests on what Spark sees:
+Every operator becomes the SELECT that says the same, so the rows are right whatever Spark makes of it. (One text for a whole
+plan: Spark looks at a DataFrame anew with each operation on it.) That Spark runs it *as planned* rests on what Spark sees:
 
-- An exchange is a `repartition` into a number of partitions, which adaptive execution leaves alone. One between the halves
+- An exchange is a repartitioning into a number of partitions, which adaptive execution leaves alone. One between the halves
   of an aggregate is put there by the bridge.
 - Joins are hinted: which algorithm, and which input is built or copied.
 - Sorts are never asked for. Merge joins, streaming aggregates and windows need them, and Spark adds those that are missing;
   the keys of each are listed in the order that the plan has them sorted in, so that one sort serves all that it should.
-- One stream is `coalesce(1)`, of which Spark knows that all rows are in one place.
+- One stream is coalesced into one partition, of which Spark knows that all rows are in one place.
 
 **Carriers** are the columns by which Spark knows how rows are laid out. Where an operator's keys only *determine* the columns
 of a layout, or hold them in another type, Spark does not see that no exchange is needed. The carriers then join the keys:
@@ -31,10 +31,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import Cast, Expression, Ref
+from unshuffle.algebra.expressions import Cast, Ref
 from unshuffle.algebra.logical import Plan
 from unshuffle.algebra.physical import Physical
-from unshuffle.algebra.sql import quote, to_sql
+from unshuffle.algebra.sql import quote
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, ColumnNumbers, DataType
 from unshuffle.catalog.types import spark_name
@@ -54,19 +54,20 @@ from unshuffle.properties import (
     Sorted,
 )
 from unshuffle.spark import bridge, user_operators
-from unshuffle.spark.straight import Straight
+from unshuffle.spark.straight import Straight, name_of, names_of
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A plan as a DataFrame: its columns by `spark_name`, and `extras` that only Spark needs."""
+    """A plan as a query: its columns by `spark_name`, and `extras` that only Spark needs."""
 
-    frame: DataFrame
+    text: str
     carriers: tuple[Column, ...] = ()
     extras: tuple[Column, ...] = ()
     # A column in another type, as it is in `extras`.
     casts: dict[tuple[Column, DataType], Column] = field(default_factory=dict)
     copied: bool = False  # to be sent to every task by the join that reads it
+    numbered: bool = False  # is the one carrier the number of the partition?
 
 
 @contextmanager
@@ -88,17 +89,17 @@ class Lowering(Straight):
         self._standing_alone = {plan.columns: physical for plan, physical in optimized.subqueries}
         self._numbered = _numbered(optimized, self._spools)
         self._lowered: dict[int, tuple[Physical, Lowered]] = {}
-        self._inputs: dict[int, DataFrame] = {}  # of an operator that is translated straight
+        self._inputs: dict[int, str] = {}  # of an operator that is translated straight, as queries
+        self._aliases = count(1)
 
     def output(self, plan: Physical, names: Sequence[str]) -> DataFrame:
         """The plan's rows under the names the user gave its columns."""
-        lowered = self.lower(plan)
-        return self._only(lowered, plan.columns).toDF(*names)
+        return self._spark.sql(_only(self.lower(plan), plan.columns)).toDF(*names)
 
     def lower(self, node: Physical) -> Lowered:
         found = self._lowered.get(id(node))
         if found is None:
-            # The node is kept with its frame: an id is only good while what it names is alive.
+            # The node is kept with its query: an id is only good while what it names is alive.
             found = self._lowered[id(node)] = (node, self._lower(node))
         return found[1]
 
@@ -112,14 +113,16 @@ class Lowering(Straight):
     # --- leaves
 
     def _scan(self, node: Physical, operator: ops.FileScan) -> Lowered:
-        frame = self.frame(operator.scan)
-        return Lowered(frame.coalesce(1) if _is_serial(node) else frame)
+        return self._read(node, self.sql(operator.scan))
 
     def _table(self, node: Physical, operator: ops.TableRead) -> Lowered:
-        return Lowered(self.frame(operator.table))
+        return self._read(node, self.sql(operator.table))
 
-    def _values(self, node: Physical, operator: ops.Rows) -> Lowered:
-        return Lowered(self.frame(operator.values).coalesce(1))
+    def _rows(self, node: Physical, operator: ops.Rows) -> Lowered:
+        return self._read(node, self.sql(operator.values))
+
+    def _read(self, node: Physical, text: str) -> Lowered:
+        return Lowered(_in_one_stream(text) if _is_serial(node) else text)
 
     def _read_spool(self, node: Physical, operator: ops.ReadSpool) -> Lowered:
         plan = self._spools[operator.spool]
@@ -132,40 +135,30 @@ class Lowering(Straight):
         """Under other names, also those that only Spark needs: the same rows may stand in a join twice."""
         names = dict(zip(originals, columns, strict=True))
         names |= {extra: self._new(extra.name, extra.type) for extra in given.extras}
-        frame = given.frame.select(*(_col(old).alias(new.spark_name) for old, new in names.items()))
+        text = (
+            f"SELECT {', '.join(f'{name_of(old)} AS {name_of(new)}' for old, new in names.items())} FROM ({given.text})"
+        )
         casts = {(names[c], t): names[made] for (c, t), made in given.casts.items() if c in names and made in names}
         carriers = tuple(names[c] for c in given.carriers) if all(c in names for c in given.carriers) else ()
-        return replace(
-            given, frame=frame, carriers=carriers, extras=tuple(names[c] for c in given.extras), casts=casts
-        )
+        return replace(given, text=text, carriers=carriers, extras=tuple(names[c] for c in given.extras), casts=casts)
 
     # --- a row at a time
 
     def _select(self, node: Physical, operator: ops.Select) -> Lowered:
         given = self.lower(node.inputs[0])
-        return replace(given, frame=given.frame.where(self._column(operator.predicate)))
+        return replace(given, text=f"SELECT * FROM ({given.text}) WHERE {self._expression(operator.predicate)}")
 
     def _compute(self, node: Physical, operator: ops.Compute) -> Lowered:
         given = self.lower(node.inputs[0])
         copies = {e.column: made for made, e in operator.outputs if isinstance(e, Ref)}
         copies |= {made: made for made, e in operator.outputs if isinstance(e, Ref) and e.column == made}
         kept = self._carried(given, node, copies)
-        outputs = [self._column(e).alias(made.spark_name) for made, e in operator.outputs]
-        frame = given.frame.select(*outputs, *map(_col, kept.extras)) if outputs or kept.extras else given.frame
-        return replace(kept, frame=frame)
+        made = [*(self._as(column, e) for column, e in operator.outputs), *map(name_of, kept.extras)]
+        return replace(kept, text=f"SELECT {', '.join(made) or '1 AS one_row'} FROM ({given.text})")
 
     def _enlarge(self, node: Physical, operator: ops.Enlarge) -> Lowered:
-        given, expand = self.lower(node.inputs[0]), operator.expand
-        numbers = F.array(*(F.lit(i) for i in range(len(expand.sets))))
-        frame = given.frame.withColumn(expand.number.spark_name, F.explode(numbers))
-        keys = [
-            F.when(_col(expand.number).isin([i for i, one in enumerate(expand.sets) if column in one]), _col(column))
-            .otherwise(F.lit(None))
-            .alias(out.spark_name)
-            for out, column in expand.keys
-        ]
-        kept = [*expand.child.columns, *given.extras]
-        return replace(given, frame=frame.select(*map(_col, kept), *keys, _col(expand.number)))
+        given = self.lower(node.inputs[0])
+        return replace(given, text=self._expanded(operator.expand, given.text, given.extras))
 
     # --- aggregates
 
@@ -174,10 +167,7 @@ class Lowering(Straight):
             return self._two_halves(node, operator)
         if operator.phase == "partial":
             raise InternalError("a partial aggregate stands without its final one")
-        given = self.lower(node.inputs[0])
-        keys = self._grouping(node.inputs[0], operator, given)
-        frame = self._grouped(given.frame, keys, operator)
-        return self._after_grouping(given, node, frame)
+        return self._grouped(node, operator, self.lower(node.inputs[0]), node.inputs[0])
 
     def _two_halves(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
         """Both halves and the exchange between them."""
@@ -191,95 +181,75 @@ class Lowering(Straight):
         given = self.lower(below.inputs[0])
         if not moves or not operator.keys:
             # Without keys Spark has but one place to bring the findings to.
-            return self._after_grouping(
-                given, node, self._grouped(given.frame, self._grouping(below.inputs[0], operator, given), operator)
-            )
-        (move,) = moves
-        sent, sending = self._sent(given, move, operator.keys)
-        keys = self._grouping(node.inputs[0], operator, sent)
-        grouped = self._grouped(sent.frame, keys, operator)
-        return self._after_grouping(sent, node, bridge.exchanged_between_halves(grouped, sending))
+            return self._grouped(node, operator, given, below.inputs[0])
+        sent, sending = self._sent(given, moves[0])
+        made = self._grouped(node, operator, sent, node.inputs[0])
+        frame = bridge.exchanged_between_halves(self._spark.sql(made.text), sending)
+        return replace(made, text=f"SELECT * FROM {self._view(frame)}")
 
-    def _grouping(self, below: Physical, operator: Any, given: Lowered) -> tuple[Column, ...]:
-        """The keys, in the order that rows are sorted in, and the carriers."""
+    def _grouped(self, node: Physical, operator: Any, given: Lowered, below: Physical) -> Lowered:
+        """Grouped by the keys, in the order that rows are sorted in, and by the carriers, which they determine."""
         order = {c: i for i, c in enumerate(_order_of(below))}
         keys = sorted(operator.keys, key=lambda c: order.get(c, len(order)))
-        return (*keys, *(c for c in given.carriers if c not in keys))
-
-    def _grouped(self, frame: DataFrame, keys: Sequence[Column], operator: Any) -> DataFrame:
-        made = [self._column(call).alias(column.spark_name) for column, call in operator.aggregates]
-        if not keys:
-            return frame.agg(*made) if made else frame.agg(F.count(F.lit(1)).alias("one_row"))
-        if isinstance(operator, ops.StreamAggregate):
-            # Spark streams only what it cannot keep in a hash table of fixed width, such as a string; and it computes only
-            # what is looked at.
-            streamed = self._new("streamed").spark_name
-            made.append(F.max(F.lit("")).alias(streamed))
-            grouped = frame.groupBy(*map(_col, keys)).agg(*made)
-            return grouped.where(F.col(quote(streamed)) == "").drop(streamed)
-        if not made:
-            return frame.select(*map(_col, keys)).distinct()
-        return frame.groupBy(*map(_col, keys)).agg(*made)
-
-    def _after_grouping(self, given: Lowered, node: Physical, frame: DataFrame) -> Lowered:
+        keys += [c for c in given.carriers if keys and c not in keys]
         kept = self._carried(given, node, {c: c for c in node.columns})
-        return replace(kept, frame=frame.select(*map(_col, (*node.columns, *kept.extras))) if node.columns else frame)
+        made = [self._as(column, call) for column, call in operator.aggregates]
+        listed = ", ".join([*map(name_of, operator.keys), *made, *map(name_of, kept.extras)])
+        grouping = f" GROUP BY {', '.join(map(name_of, keys))}" if keys else ""
+        # Spark streams what it cannot keep in a hash table of rows of a fixed width, such as a string.
+        having = " HAVING max('') = ''" if keys and isinstance(operator, ops.StreamAggregate) else ""
+        return replace(kept, text=f"SELECT {listed or 'count(1) AS one_row'} FROM ({given.text}){grouping}{having}")
 
     # --- joins
 
-    def _join(self, node: Physical, operator: Any) -> Lowered:
+    def _joined(self, node: Physical, operator: Any) -> Lowered:
         left, right = (self.lower(child) for child in node.inputs)
-        order = [each.key for each in operator.by] if isinstance(operator, ops.MergeJoin) else operator.keys
-        condition = self._condition(node, operator, order, left, right)
-        frames = [self._hinted(node, operator, side, given) for side, given in enumerate((left, right))]
-        how = operator.kind.value.replace(" ", "_")
-        if condition is None and operator.kind is JoinKind.INNER:
-            frame = frames[0].crossJoin(frames[1])
-        else:
-            frame = frames[0].join(frames[1], condition if condition is not None else F.lit(True), how)
+        number = next(self._aliases)
+        names = (f"left_{number}", f"right_{number}")
         kept = self._laid_out_as(node, operator, left, right)
-        columns = (*node.columns, *kept.extras)
-        return replace(kept, frame=frame.select(*map(_col, columns)) if columns else frame, copied=False)
+        condition = self._condition(node, operator, left, right)
+        word = "CROSS" if condition is None and operator.kind is JoinKind.INNER else operator.kind.value.upper()
+        on = "" if condition is None else f" ON {condition}"
+        listed = ", ".join(map(name_of, (*node.columns, *kept.extras))) or "1 AS one_row"
+        return replace(
+            kept,
+            text=f"SELECT /*+ {self._hint(operator, left, right, names)} */ {listed} "
+            f"FROM ({left.text}) AS {names[0]} {word} JOIN ({right.text}) AS {names[1]}{on}",
+            copied=False,
+        )
 
-    def _condition(
-        self, node: Physical, operator: Any, keys: Sequence[JoinKey], left: Lowered, right: Lowered
-    ) -> SparkColumn | None:
+    def _condition(self, node: Physical, operator: Any, left: Lowered, right: Lowered) -> str | None:
         if operator.join.condition is None:
             return None
-        if getattr(operator, "null_aware", False) or not keys:
-            return self._column(operator.join.condition)
+        if not operator.keys or getattr(operator, "null_aware", False):
+            return self._expression(operator.join.condition)
+        keys = [each.key for each in operator.by] if isinstance(operator, ops.MergeJoin) else operator.keys
         parts = []
         for key in keys:
             one, other = (self._key(given, key, side) for side, given in enumerate((left, right)))
-            parts.append(one.eqNullSafe(other) if key.null_safe else one == other)
-        if node.alternative == "pair-wise" and len(left.carriers) == len(right.carriers) == 1:
-            mine, theirs = left.carriers[0], right.carriers[0]
-            if mine in left.extras and theirs in right.extras and mine not in left.casts.values():
-                parts.append(_col(mine) == _col(theirs))  # the partition's number
+            parts.append(f"{one} {'<=>' if key.null_safe else '='} {other}")
+        if node.alternative == "pair-wise" and left.numbered and right.numbered:
+            parts.append(f"{name_of(left.carriers[0])} = {name_of(right.carriers[0])}")
         if operator.rest is not None:
-            parts.append(self._column(operator.rest))
-        condition = parts[0]
-        for part in parts[1:]:
-            condition = condition & part
-        return condition
+            parts.append(self._expression(operator.rest))
+        return " AND ".join(parts)
 
-    def _key(self, given: Lowered, key: JoinKey, side: int) -> SparkColumn:
+    def _key(self, given: Lowered, key: JoinKey, side: int) -> str:
         column = key.columns[side]
         if (column, key.type) in given.casts:
-            return _col(given.casts[column, key.type])
-        return _col(column) if column.type == key.type or key.type is None else self._column(Cast(Ref(column), key.type))
+            return name_of(given.casts[column, key.type])
+        return name_of(column) if key.type is None or column.type == key.type else self._typed(column, key.type)
 
-    def _hinted(self, node: Physical, operator: Any, side: int, given: Lowered) -> DataFrame:
-        frame = given.frame
+    @staticmethod
+    def _hint(operator: Any, left: Lowered, right: Lowered, names: tuple[str, str]) -> str:
         match operator:
             case ops.MergeJoin():
-                return frame.hint("merge") if side == 0 else frame
+                return f"MERGE({names[0]})"
             case ops.HashJoin(build=build):
-                if side != build:
-                    return frame
-                return F.broadcast(frame) if given.copied or operator.null_aware else frame.hint("shuffle_hash")
+                copied = (left, right)[build].copied or operator.null_aware
+                return f"{'BROADCAST' if copied else 'SHUFFLE_HASH'}({names[build]})"
             case _:
-                return F.broadcast(frame) if side == operator.inner else frame
+                return f"BROADCAST({names[operator.inner]})"
 
     def _laid_out_as(self, node: Physical, operator: Any, left: Lowered, right: Lowered) -> Lowered:
         """The carriers that tell how the result is laid out: those of an input whose rows all keep their place."""
@@ -292,36 +262,33 @@ class Lowering(Straight):
         else:
             sides = [] if operator.kind is JoinKind.FULL else [left]
         kept = [self._carried(side, node, {c: c for c in node.columns}) for side in sides]
-        return min(kept, key=lambda each: (not each.carriers, len(each.extras)), default=Lowered(left.frame))
+        return min(kept, key=lambda each: (not each.carriers, len(each.extras)), default=Lowered(""))
 
     # --- several inputs
 
     def _concatenate(self, node: Physical, operator: Any) -> Lowered:
-        frames = [self._only(self.lower(child), columns) for child, columns in zip(node.inputs, operator.inputs, strict=True)]
-        frame = frames[0]
-        for other in frames[1:]:
-            frame = frame.union(other)
-        frame = frame.toDF(*(c.spark_name for c in operator.columns))
+        text = self._set_of(" UNION ALL ", node, operator.inputs, operator.columns)
         if _is_serial(node):
-            return Lowered(frame.coalesce(1))
+            return Lowered(_in_one_stream(text))
         layout = node.delivered.partitioning
-        native = isinstance(layout, Partitioned) and isinstance(layout.function, HashFunction)
-        return Lowered(frame, layout.columns if native and isinstance(layout, Partitioned) else ())
+        if isinstance(layout, Partitioned) and isinstance(layout.function, HashFunction):
+            return Lowered(text, layout.columns)
+        return Lowered(text)
 
     def _multiset(self, node: Physical, operator: ops.MultisetOperation) -> Lowered:
-        pairs = zip(node.inputs, operator.operation.inputs, strict=True)
-        left, right = (self._only(self.lower(child), plan.columns) for child, plan in pairs)
-        frame = left.intersectAll(right) if operator.operation.kind.value == "intersect" else left.exceptAll(right)
-        return Lowered(frame.toDF(*(c.spark_name for c in operator.columns)))
+        word = f" {operator.operation.kind.value.upper()} ALL "
+        return Lowered(self._set_of(word, node, [plan.columns for plan in operator.operation.inputs], operator.columns))
+
+    def _set_of(self, word: str, node: Physical, inputs: Sequence[Sequence[Column]], columns: Sequence[Column]) -> str:
+        pairs = zip(node.inputs, inputs, strict=True)
+        operands = word.join(f"({_only(self.lower(child), listed)})" for child, listed in pairs)
+        return f"SELECT * FROM ({operands}) AS t({names_of(columns)})"
 
     # --- order and number of rows
 
     def _in_order(self, node: Physical, operator: ops.InOrder) -> Lowered:
-        below = node.inputs[0]
-        while isinstance(below.operator, ops.LocalSort):
-            below = below.inputs[0]
-        given = self.lower(below)
-        return replace(given, frame=given.frame.orderBy(*map(_order, operator.keys)))
+        given = self.lower(node.inputs[0])
+        return replace(given, text=f"SELECT * FROM ({given.text}) ORDER BY {_order(operator.keys)}")
 
     def _first_rows(self, node: Physical, operator: ops.FirstRows) -> Lowered:
         """Spark has an operator of its own for the first rows in an order, which looks for them in each partition first."""
@@ -330,12 +297,10 @@ class Lowering(Straight):
             isinstance(below.operator, ops.Move) and isinstance(below.operator.how, FullMerge)
         ):
             below = below.inputs[0]
-        frame = self._only(self.lower(below), node.columns)
-        if operator.keys:
-            frame = frame.orderBy(*map(_order, operator.keys))
-        if operator.offset:
-            frame = frame.offset(operator.offset)
-        return Lowered(frame if operator.count is None else frame.limit(operator.count))
+        order = f" ORDER BY {_order(operator.keys)}" if operator.keys else ""
+        limit = "" if operator.count is None else f" LIMIT {operator.count}"
+        offset = f" OFFSET {operator.offset}" if operator.offset else ""
+        return Lowered(f"SELECT {names_of(node.columns) or '*'} FROM ({self.lower(below).text}){order}{limit}{offset}")
 
     def _same_rows(self, node: Physical, operator: Any) -> Lowered:
         """A sort, which Spark adds where it is needed, or first rows of each partition, of which more do no harm."""
@@ -345,51 +310,52 @@ class Lowering(Straight):
         given = self.lower(node.inputs[0])
         order = {c: i for i, c in enumerate(_order_of(node.inputs[0]))}
         by = sorted(operator.by, key=lambda c: order.get(c, len(order)))
-        if operator.by:
-            by += [c for c in given.carriers if c not in by]
+        by += [c for c in given.carriers if by and c not in by]
         partition = tuple(Ref(c) for c in by)
-        made = [
-            self._column(replace(call, partition=partition)).alias(column.spark_name) for column, call in operator.calls
-        ]
-        kept = [*operator.input_columns, *given.extras]
-        return replace(given, frame=given.frame.select(*map(_col, kept), *made))
+        made = [self._as(column, replace(call, partition=partition)) for column, call in operator.calls]
+        return replace(given, text=f"SELECT *, {', '.join(made)} FROM ({given.text})")
 
     # --- user-defined operators, and what Spark runs as it stands
 
     def _process(self, node: Physical, operator: ops.RunProcess) -> Lowered:
         (child,) = node.inputs
-        return Lowered(user_operators.process(self._only(self.lower(child), child.columns), operator.process))
+        return self._framed(user_operators.process(self._frame_of(child), operator.process))
 
     def _reduce(self, node: Physical, operator: ops.RunReduce) -> Lowered:
-        given = self.lower(node.inputs[0])
-        layout = [c.spark_name for c in given.carriers if c not in operator.reduce.keys]
-        return Lowered(user_operators.reduce(given.frame, operator.reduce, layout=layout))
+        (child,) = node.inputs
+        layout = [c.spark_name for c in self.lower(child).carriers if c not in operator.reduce.keys]
+        return self._framed(user_operators.reduce(self._frame_of(child, extras=True), operator.reduce, layout=layout))
 
     def _combine(self, node: Physical, operator: ops.RunCombine) -> Lowered:
-        left, right = (self.lower(child) for child in node.inputs)
-        sides = ((left, operator.combine.left_keys), (right, operator.combine.right_keys))
-        layouts = [[c.spark_name for c in given.carriers if c not in keys] for given, keys in sides]
-        both = (layouts[0], layouts[1]) if len(layouts[0]) == len(layouts[1]) else ((), ())
-        return Lowered(user_operators.combine(left.frame, right.frame, operator.combine, layout=both))
+        both = zip(node.inputs, (operator.combine.left_keys, operator.combine.right_keys), strict=True)
+        one, other = ([c.spark_name for c in self.lower(child).carriers if c not in keys] for child, keys in both)
+        left, right = (self._frame_of(child, extras=True) for child in node.inputs)
+        layout = (one, other) if len(one) == len(other) else ((), ())
+        return self._framed(user_operators.combine(left, right, operator.combine, layout=layout))
 
     def _as_written(self, node: Physical, operator: ops.AsWritten) -> Lowered:
         for group, child in zip(operator.plan.children, node.inputs, strict=True):
-            self._inputs[id(group)] = self._only(self.lower(child), child.columns)
-        return Lowered(self.frame(operator.plan))
+            self._inputs[id(group)] = _only(self.lower(child), child.columns)
+        return Lowered(self.sql(operator.plan))
+
+    def _frame_of(self, node: Physical, extras: bool = False) -> DataFrame:
+        given = self.lower(node)
+        return self._spark.sql(given.text if extras else _only(given, node.columns))
+
+    def _framed(self, frame: DataFrame) -> Lowered:
+        return Lowered(f"SELECT * FROM {self._view(frame)}")
 
     def frame(self, plan: Plan) -> DataFrame:
         found = self._inputs.get(id(plan))
-        return found if found is not None else super().frame(plan)
+        return self._spark.sql(found) if found is not None else super().frame(plan)
 
     def sql(self, plan: Plan) -> str:
         found = self._inputs.get(id(plan))
-        return f"SELECT * FROM {self._view(found)}" if found is not None else super().sql(plan)
+        return found if found is not None else super().sql(plan)
 
     def _subquery(self, plan: Plan) -> str:
         physical = self._standing_alone.get(plan.columns)
-        if physical is None:
-            return super()._subquery(plan)
-        return f"SELECT * FROM {self._view(self._only(self.lower(physical), plan.columns))}"
+        return super()._subquery(plan) if physical is None else _only(self.lower(physical), plan.columns)
 
     # --- exchanges
 
@@ -398,48 +364,50 @@ class Lowering(Straight):
         if isinstance(how, Repartitioning) and isinstance(how.scheme, Replicated):
             return replace(given, copied=True)
         if isinstance(how, InitialPartitioning) and isinstance(how.scheme, Scattered):
-            return Lowered(self._only(given, node.columns).repartition(how.scheme.partitions or node.amount.partitions))
-        sent, sending = self._sent(given, node, node.columns)
+            number = how.scheme.partitions or node.amount.partitions
+            return Lowered(f"SELECT /*+ REPARTITION({number}) */ * FROM ({_only(given, node.columns)})")
+        sent, sending = self._sent(given, node)
         match sending:
             case bridge.SendToOne():
-                frame = sent.frame.repartition(1)
-            case bridge.SendByHash(_, partitions) if _is_number(sent):
-                frame = sent.frame.repartitionById(partitions, _col(sent.carriers[0]))
-            case bridge.SendByHash(_, partitions):
-                frame = sent.frame.repartition(partitions, *map(_col, sent.carriers))
+                return replace(sent, text=f"SELECT /*+ REPARTITION(1) */ * FROM ({sent.text})")
+            case bridge.SendByHash(columns, partitions) if sent.numbered:
+                frame = self._spark.sql(sent.text).repartitionById(partitions, F.col(columns[0]))
+                return replace(sent, text=f"SELECT * FROM {self._view(frame)}")
+            case bridge.SendByHash(columns, partitions):
+                by = ", ".join(map(quote, columns))
+                return replace(sent, text=f"SELECT /*+ REPARTITION({partitions}, {by}) */ * FROM ({sent.text})")
             case bridge.SendByRange(keys, partitions):
-                frame = sent.frame.repartitionByRange(partitions, *(_ordered(*key) for key in keys))
-        return replace(sent, frame=frame)
+                frame = self._spark.sql(sent.text).repartitionByRange(partitions, *(_ordered(*key) for key in keys))
+                return replace(sent, text=f"SELECT * FROM {self._view(frame)}")
 
-    def _sent(self, given: Lowered, move: Physical, columns: Sequence[Column]) -> tuple[Lowered, bridge.Sending]:
-        """The rows with what they are to be sent by, of these columns and others that are made for it."""
-        how: Any = move.operator.how  # type: ignore[attr-defined]
-        scheme = getattr(how, "scheme", None)
+    def _sent(self, given: Lowered, move: Physical) -> tuple[Lowered, bridge.Sending]:
+        """The rows with what they are to be sent by, and how."""
+        scheme = getattr(move.operator.how, "scheme", None)  # type: ignore[attr-defined]
+        text = _only(given, _moved(move))
         match scheme:
             case None:
-                return Lowered(self._only(given, _all(given, move))), bridge.SendToOne()
+                return Lowered(text), bridge.SendToOne()
             case Partitioned(function=RangeFunction(keys=orders), columns=on):
-                pairs = zip(on, orders, strict=True)
-                keys = tuple((c.spark_name, o.descending, o.nulls_first) for c, o in pairs)
-                return Lowered(self._only(given, _all(given, move)), on), bridge.SendByRange(keys, scheme.function.partitions)
+                keys = tuple((c.spark_name, o.descending, o.nulls_first) for c, o in zip(on, orders, strict=True))
+                return Lowered(text, on), bridge.SendByRange(keys, scheme.function.partitions)
             case Partitioned(function=HashFunction(types=types), columns=on):
                 pass
             case _:
                 raise InternalError(f"an exchange by {scheme} cannot be run")
-        partitions = scheme.function.partitions
-        frame = self._only(given, _all(given, move))
-        typed = [_col(c) if c.type == t else self._column(Cast(Ref(c), t)) for c, t in zip(on, types, strict=True)]
+        partitions, typed = scheme.function.partitions, list(zip(on, types, strict=True))
         if id(move) in self._numbered:
             number = self._new("_p", pa.int32())
-            normal = [_normal(column, t) for column, t in zip(typed, types, strict=True)]
-            frame = frame.withColumn(number.spark_name, F.pmod(F.hash(*normal), F.lit(partitions)))
-            return Lowered(frame, (number,), (number,)), bridge.SendByHash((number.spark_name,), partitions)
-        casts = {(c, t): self._new(c.name, t) for c, t in zip(on, types, strict=True) if c.type != t}
-        for (column, type_), made in casts.items():
-            frame = frame.withColumn(made.spark_name, self._column(Cast(Ref(column), type_)))
-        carriers = tuple(casts.get((c, t), c) for c, t in zip(on, types, strict=True))
-        names = tuple(c.spark_name for c in carriers)
-        return Lowered(frame, carriers, tuple(casts.values()), casts), bridge.SendByHash(names, partitions)
+            hashed = ", ".join(_normal(self._typed(column, type_), type_) for column, type_ in typed)
+            text = f"SELECT *, pmod(hash({hashed}), {partitions}) AS {name_of(number)} FROM ({text})"
+            by = bridge.SendByHash((number.spark_name,), partitions)
+            return Lowered(text, (number,), (number,), numbered=True), by
+        casts = {(column, type_): self._new(column.name, type_) for column, type_ in typed if column.type != type_}
+        if casts:
+            made = ", ".join(f"{self._typed(*of)} AS {name_of(column)}" for of, column in casts.items())
+            text = f"SELECT *, {made} FROM ({text})"
+        carriers = tuple(casts.get(of, of[0]) for of in typed)
+        by = bridge.SendByHash(tuple(c.spark_name for c in carriers), partitions)
+        return Lowered(text, carriers, tuple(casts.values()), casts), by
 
     # --- helpers
 
@@ -447,17 +415,15 @@ class Lowering(Straight):
         """What still tells Spark the layout after an operator that keeps it. `names` are the columns that come out, by
         the ones they repeat. A carrier that does not come out stays as an extra, if the plan still knows a layout."""
         if not isinstance(node.delivered.partitioning, Partitioned) or not given.carriers:
-            return Lowered(given.frame, copied=given.copied)
+            return Lowered("", copied=given.copied)
         carriers = tuple(names.get(c, c) for c in given.carriers)
-        extras = tuple(c for c, made in zip(given.carriers, carriers, strict=True) if c not in names and c == made)
+        extras = tuple(c for c in given.carriers if c not in names)
         casts = {(names.get(c, c), t): made for (c, t), made in given.casts.items() if made in extras}
-        return Lowered(given.frame, carriers, extras, casts, given.copied)
+        return Lowered("", carriers, extras, casts, given.copied, given.numbered)
 
-    def _only(self, given: Lowered, columns: Sequence[Column]) -> DataFrame:
-        return given.frame.select(*map(_col, columns)) if columns else given.frame
-
-    def _column(self, expression: Expression) -> SparkColumn:
-        return F.expr(to_sql(expression, lambda column: quote(column.spark_name), self._subquery))
+    def _typed(self, column: Column, type_: DataType) -> str:
+        same = type_ is None or column.type == type_
+        return name_of(column) if same or type_ is None else self._expression(Cast(Ref(column), type_))
 
 
 def _numbered(optimized: Optimized, spools: dict[int, Physical]) -> set[int]:
@@ -515,7 +481,7 @@ def _sources(node: Physical, spools: dict[int, Physical]) -> Iterator[Physical]:
             return
 
 
-def _all(given: Lowered, move: Physical) -> tuple[Column, ...]:
+def _moved(move: Physical) -> tuple[Column, ...]:
     """What an exchange moves: of a partial aggregate, what that is made of."""
     below = move.inputs[0]
     while isinstance(below.operator, ops.LocalSort):
@@ -525,8 +491,12 @@ def _all(given: Lowered, move: Physical) -> tuple[Column, ...]:
     return below.columns
 
 
-def _is_number(sent: Lowered) -> bool:
-    return len(sent.carriers) == 1 and sent.carriers[0] in sent.extras and not sent.casts
+def _only(given: Lowered, columns: Sequence[Column]) -> str:
+    return f"SELECT {names_of(columns)} FROM ({given.text})" if columns else given.text
+
+
+def _in_one_stream(text: str) -> str:
+    return f"SELECT /*+ COALESCE(1) */ * FROM ({text})"
 
 
 def _is_serial(node: Physical) -> bool:
@@ -541,23 +511,23 @@ def _order_of(node: Physical) -> list[Column]:
     return found
 
 
-def _normal(column: SparkColumn, type_: DataType) -> SparkColumn:
+def _normal(text: str, type_: DataType) -> str:
     """Numbers that are equal to GROUP BY and joins, as one."""
     if type_ is not None and pa.types.is_floating(type_):
-        return F.when(F.isnan(column), F.lit(float("nan"))).otherwise(column + F.lit(0.0)).cast(spark_name(type_))
-    return column
+        name = spark_name(type_)
+        return f"if(isnan({text}), CAST('NaN' AS {name}), {text} + CAST(0 AS {name}))"
+    return text
 
 
-def _col(column: Column) -> SparkColumn:
-    return F.col(quote(column.spark_name))
-
-
-def _order(key: Sorted) -> SparkColumn:
-    return _ordered(key.column.spark_name, key.descending, key.nulls_first)
+def _order(keys: Sequence[Sorted]) -> str:
+    return ", ".join(
+        f"{name_of(key.column)} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+        for key in keys
+    )
 
 
 def _ordered(name: str, descending: bool, nulls_first: bool) -> SparkColumn:
-    column = F.col(quote(name))
+    column = F.col(name)
     if descending:
         return column.desc_nulls_first() if nulls_first else column.desc_nulls_last()
     return column.asc_nulls_first() if nulls_first else column.asc_nulls_last()
@@ -566,7 +536,7 @@ def _ordered(name: str, descending: bool, nulls_first: bool) -> SparkColumn:
 _RULES: dict[type, Callable[[Lowering, Physical, Any], Lowered]] = {
     ops.FileScan: Lowering._scan,
     ops.TableRead: Lowering._table,
-    ops.Rows: Lowering._values,
+    ops.Rows: Lowering._rows,
     ops.ReadSpool: Lowering._read_spool,
     ops.Rename: Lowering._rename,
     ops.Select: Lowering._select,
@@ -574,9 +544,9 @@ _RULES: dict[type, Callable[[Lowering, Physical, Any], Lowered]] = {
     ops.Enlarge: Lowering._enlarge,
     ops.HashAggregate: Lowering._aggregate,
     ops.StreamAggregate: Lowering._aggregate,
-    ops.HashJoin: Lowering._join,
-    ops.MergeJoin: Lowering._join,
-    ops.LoopJoin: Lowering._join,
+    ops.HashJoin: Lowering._joined,
+    ops.MergeJoin: Lowering._joined,
+    ops.LoopJoin: Lowering._joined,
     ops.Concatenate: Lowering._concatenate,
     ops.ConcatenatePartitions: Lowering._concatenate,
     ops.MultisetOperation: Lowering._multiset,
