@@ -91,10 +91,17 @@ class Lowering(Straight):
         self._lowered: dict[int, tuple[Physical, Lowered]] = {}
         self._inputs: dict[int, str] = {}  # of an operator that is translated straight, as queries
         self._aliases = count(1)
+        self._kept: dict[int, tuple[str, DataFrame]] = {}
 
     def output(self, plan: Physical, names: Sequence[str]) -> DataFrame:
         """The plan's rows under the names the user gave its columns."""
         return self._spark.sql(_only(self.lower(plan), plan.columns)).toDF(*names)
+
+    def release(self) -> None:
+        """Lets go of what was kept for several uses."""
+        for _, frame in self._kept.values():
+            frame.unpersist()
+        self._kept.clear()
 
     def lower(self, node: Physical) -> Lowered:
         found = self._lowered.get(id(node))
@@ -126,7 +133,12 @@ class Lowering(Straight):
 
     def _read_spool(self, node: Physical, operator: ops.ReadSpool) -> Lowered:
         plan = self._spools[operator.spool]
-        return self._renamed(self.lower(plan), plan.columns, operator.columns)
+        given = self.lower(plan)
+        if operator.spool not in self._kept:
+            frame = self._spark.sql(given.text).persist()
+            self._kept[operator.spool] = (self._view(frame), frame)
+        kept = replace(given, text=f"SELECT * FROM {self._kept[operator.spool][0]}")
+        return self._renamed(kept, plan.columns, operator.columns)
 
     def _rename(self, node: Physical, operator: ops.Rename) -> Lowered:
         return self._renamed(self.lower(node.inputs[0]), operator.originals, operator.columns)
