@@ -50,10 +50,12 @@ EXPLORATION = (*joins.RULES, *aggregates.RULES, *tops.RULES, *decompose.RULES)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a caller may choose. `disabled` are names of rules that must not fire."""
+    """What a caller may choose. `disabled` are names of rules that must not fire; `keeps` says whether a rowset may be kept
+    for several uses, which takes someone to release it."""
 
     machine: Machine = field(default_factory=this_machine)
     disabled: frozenset[str] = frozenset()
+    keeps: bool = True
     expressions: int = 2000
     steps: int = 200_000
     trace: bool = False
@@ -138,6 +140,7 @@ class _Run:
         plans = gather_joins(Foreign("", tuple(("", output.plan) for output in script.outputs), (), "")).children
         self.roots = [self.memo.insert(plan) for plan in plans]
         self.apart = [(plan, self.memo.insert(gather_joins(plan))) for plan in _standing_alone(script)]
+        self._keeps = options.keeps
         self._again: dict[int, list[Implementation]] = {}  # how each use of a shared rowset computes it for itself
         self.trace = trace
         self.search.prepare([*self.roots, *(group for _, group in self.apart)])
@@ -213,7 +216,7 @@ class _Run:
         Which layout serves them all best is not known to any of them: every requirement that a use made of the rowset is
         tried for all, and the whole is costed."""
         for group, uses in self._shared():
-            if len(uses) < 2:
+            if len(uses) < 2 or (not self._keeps and is_repeatable(group)):
                 continue
             # What would not be the same twice is computed once, whatever it costs.
             least = self._total(inf) if is_repeatable(group) else inf

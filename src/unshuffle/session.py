@@ -1,4 +1,4 @@
-"""The pipeline, one line a stage: preprocess -> parse -> bind -> translate -> run.
+"""The pipeline, one line a stage: preprocess -> parse -> bind -> optimize -> verify -> lower -> run.
 
 `Session()` starts an embedded Spark when it first needs one; `Session(spark)` uses the caller's and leaves its settings as
 they were. Binding and explaining need no Spark at all unless a query holds something that only Spark understands.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from unshuffle.algebra.logical import Output, Script, StreamTarget, Target, UserClass
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 ExplainFormat = Literal["text", "json", "dot", "html"]
 Params = Mapping[str, object]
 
+# Rules whose plans Spark cannot be made to run: what a partial aggregate finds does not pass through a join.
+NOT_RUN = frozenset(("partial_aggregate_below_join",))
 _ROLES = {
     "extractor": Extractor,
     "processor": Processor,
@@ -136,6 +139,8 @@ class Session:
         self._spark = spark
         self._aggregators: dict[str, Function] = {}
         self._declarations = Declarations(catalog, self._counting, step)
+        self._optimize_ms = 0.0
+        self.fallbacks: tuple[str, ...] = ()  # of what ran last: what was left to Spark as it stands, and why
         if spark is not None:
             from unshuffle.spark.session import check
 
@@ -170,7 +175,8 @@ class Session:
         script = self._bind(Source("<query>", query), params, is_script=False)
         if len(script.outputs) != 1:
             raise SyntaxProblem(f"expected one query, but the text holds {len(script.outputs)}")
-        return self._frames(script)[0]
+        with self._planned(script, keeps=False) as frames:
+            return frames[0]
 
     def run(self, file: str | Path, params: Params | None = None) -> Run:
         """Runs a script and writes its outputs: all of them, or, if anything fails, none."""
@@ -178,8 +184,7 @@ class Session:
         self._refuse_streams(script)
         from unshuffle.spark import files, results
 
-        with self._failures_explained(script):
-            frames = self._frames(script)
+        with self._failures_explained(script), self._planned(script) as frames:
             counted = [results.counted(frame) for frame in frames]
             with self._measured() as measurement, files.PendingOutputs(self.spark) as pending:
                 for output, (frame, _) in zip(script.outputs, counted, strict=True):
@@ -218,7 +223,8 @@ class Session:
         script = self._bind_what(what, params)
         if logical:
             return explain.logical(str(what), script, format)
-        plans = optimize_ranked(script, all_plans) if all_plans > 1 else (optimize(script),)
+        options = self._options()
+        plans = optimize_ranked(script, all_plans, options) if all_plans > 1 else (optimize(script, options),)
         best, *_ = [derive(plan) for plan in plans]
         return explain.physical(str(what), plans, reasons(plans[0], best), format, why, script.declared)
 
@@ -229,23 +235,23 @@ class Session:
         from unshuffle.spark import compare, results
 
         sides: dict[str, list[Any]] = {"baseline": [], "optimized": []}
+        plans = {"baseline": self._straight, "optimized": self._planned}
         with self._failures_explained(script):
             for _ in range(max(1, runs)):
-                for measurements in sides.values():
-                    frames = self._frames(script)
-                    counted = [results.counted(frame) for frame in frames]
-                    with self._measured() as measurement:
+                for side, measurements in sides.items():
+                    with self._measured() as measurement, plans[side](script) as frames:
+                        counted = [results.counted(frame) for frame in frames]
                         for frame, _ in counted:
                             results.consume(frame)
                     measurements.append((measurement, sum(count() for _, count in counted)))
-            pairs = zip(self._frames(script), self._frames(script), strict=True)
-            same = all(compare.same_rows(a, b) for a, b in pairs)
+            with self._straight(script) as plain, self._planned(script) as planned:
+                same = all(compare.same_rows(a, b) for a, b in zip(plain, planned, strict=True))
 
-        def side(name: str) -> Measured:
-            last, rows = sides[name][-1]
-            return self._as_measured(tuple(m.seconds for m, _ in sides[name]), last, rows)
+        def measured(side: str) -> Measured:
+            last, rows = sides[side][-1]
+            return self._as_measured(tuple(m.seconds for m, _ in sides[side]), last, rows)
 
-        return Comparison(side("baseline"), side("optimized"), 0.0, same)
+        return Comparison(measured("baseline"), measured("optimized"), self._optimize_ms, same)
 
     def analyze(self, *paths: str | Path, step: Callable[[str, str, int, int], None] | None = None) -> list[Analyzed]:
         """Finds out statistics, keys and dependencies of Parquet data, and stores them for later queries to use. A
@@ -347,12 +353,50 @@ class Session:
 
         return Counting(self.spark)
 
-    def _frames(self, script: Script) -> list[DataFrame]:
-        """The straight translation of every output."""
+    @contextmanager
+    def _straight(self, script: Script) -> Iterator[list[DataFrame]]:
+        """Every output as plain Spark would run it."""
         from unshuffle.spark.straight import translation
 
         with self._failures_explained(script), translation(self.spark) as straight:
-            return [straight.result(output.plan) for output in script.outputs]
+            frames = [straight.result(output.plan) for output in script.outputs]
+        yield frames
+
+    @contextmanager
+    def _planned(self, script: Script, keeps: bool = True) -> Iterator[list[DataFrame]]:
+        """Every output as the optimizer plans it. What is kept for several uses is released in the end."""
+        from unshuffle.optimizer import optimize
+        from unshuffle.spark.lowering import lowering
+        from unshuffle.verify import verify
+
+        begun = perf_counter()
+        optimized = optimize(script, self._options(keeps))
+        verify(optimized)
+        self._optimize_ms = (perf_counter() - begun) * 1000
+        self.fallbacks = tuple(operator.reason for operator in optimized.foreign)
+        try:
+            with self._failures_explained(script), lowering(self.spark, optimized) as lowered:
+                frames = [lowered.output(plan, [c.name for c in o.plan.columns]) for o, plan in optimized.outputs]
+        except UnshuffleError as error:
+            # Whatever went wrong on our side, plain Spark may do it; and if not, its error is the user's.
+            self.fallbacks = (str(error),)
+            with self._straight(script) as frames:
+                yield frames
+            return
+        try:
+            yield frames
+        finally:
+            lowered.release()
+
+    def _options(self, keeps: bool = True) -> Any:
+        """What plans are made for: the machine that will run them, and what can be run."""
+        from unshuffle.cost.machine import this_machine
+        from unshuffle.optimizer import Options
+
+        machine = this_machine()
+        if self._spark is not None:
+            machine = replace(machine, cores=self._spark.sparkContext.defaultParallelism)
+        return Options(machine=machine, disabled=NOT_RUN, keeps=keeps)
 
     @contextmanager
     def _failures_explained(self, script: Script) -> Iterator[None]:

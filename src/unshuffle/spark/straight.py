@@ -104,7 +104,7 @@ class Straight:
             case Scan() | Process() | Reduce() | Combine():
                 return f"SELECT * FROM {self._view(self.frame(plan))}"
             case TableScan(name=name):
-                return f"SELECT * FROM (SELECT * FROM {'.'.join(map(quote, name))}) AS t({_names(plan.columns)})"
+                return f"SELECT * FROM (SELECT * FROM {'.'.join(map(quote, name))}) AS t({names_of(plan.columns)})"
             case Values():
                 return self._values(plan)
             case Project(child, outputs):
@@ -136,10 +136,10 @@ class Straight:
             case SetOperation():
                 return self._set_operation(plan)
             case Foreign(sql, inputs):
-                return f"SELECT * FROM ({self.foreign(sql, inputs)}) AS t({_names(plan.columns)})"
+                return f"SELECT * FROM ({self.foreign(sql, inputs)}) AS t({names_of(plan.columns)})"
             case Reference(rowset, columns):
                 pairs = zip(rowset.columns, columns, strict=True)
-                renamed = ", ".join(f"{_name(a)} AS {_name(b)}" for a, b in pairs)
+                renamed = ", ".join(f"{name_of(a)} AS {name_of(b)}" for a, b in pairs)
                 return f"SELECT {renamed} FROM {self._shared_view(rowset)}"
             case Shared(child=child):
                 return self.sql(child)
@@ -164,68 +164,72 @@ class Straight:
         if not plan.columns:
             return "SELECT 1 AS one_row"
         if not plan.rows:
-            nulls = ", ".join(f"{literal(None, column.type)} AS {_name(column)}" for column in plan.columns)
+            nulls = ", ".join(f"{literal(None, column.type)} AS {name_of(column)}" for column in plan.columns)
             return f"SELECT {nulls} WHERE FALSE"
         rows = ", ".join(f"({', '.join(map(self._expression, row))})" for row in plan.rows)
-        return f"SELECT * FROM VALUES {rows} AS t({_names(plan.columns)})"
+        return f"SELECT * FROM VALUES {rows} AS t({names_of(plan.columns)})"
 
     def _group_by(self, plan: GroupBy) -> str:
-        made = [_name(key) for key in plan.keys] + [self._as(column, call) for column, call in plan.aggregates]
-        grouping = f" GROUP BY {_names(plan.keys)}" if plan.keys else ""
+        made = [name_of(key) for key in plan.keys] + [self._as(column, call) for column, call in plan.aggregates]
+        grouping = f" GROUP BY {names_of(plan.keys)}" if plan.keys else ""
         # A GROUP BY of nothing for nothing is still one row.
         return f"SELECT {', '.join(made) or 'count(1) AS one_row'} FROM ({self.sql(plan.child)}){grouping}"
 
     def _grouping_sets(self, plan: GroupingSets) -> str:
-        made = [f"{_name(column)} AS {_name(out)}" for out, column in plan.keys]
+        made = [f"{name_of(column)} AS {name_of(out)}" for out, column in plan.keys]
         made += [self._as(column, call) for column, call in plan.aggregates]
-        sets = ", ".join(f"({_names(one)})" for one in plan.sets)
-        keys = _names([column for _, column in plan.keys])
+        sets = ", ".join(f"({names_of(one)})" for one in plan.sets)
+        keys = names_of([column for _, column in plan.keys])
         # Naming the keys first fixes their order, and with it the bits of grouping_id().
         grouping = f"GROUP BY {keys} GROUPING SETS ({sets})" if keys else f"GROUP BY GROUPING SETS ({sets})"
         return f"SELECT {', '.join(made) or 'count(1) AS one_row'} FROM ({self.sql(plan.child)}) {grouping}"
 
     def _expand(self, plan: Expand) -> str:
-        number = _name(plan.number)
+        return self._expanded(plan, self.sql(plan.child))
+
+    @staticmethod
+    def _expanded(plan: Expand, text: str, more: Sequence[Column] = ()) -> str:
+        number = name_of(plan.number)
         numbers = ", ".join(map(str, range(len(plan.sets))))
-        copies = f"SELECT *, explode(array({numbers})) AS {number} FROM ({self.sql(plan.child)})"
+        copies = f"SELECT *, explode(array({numbers})) AS {number} FROM ({text})"
         keys = []
         for out, column in plan.keys:
             having = ", ".join(str(i) for i, one in enumerate(plan.sets) if column in one)
-            keys.append(f"CASE WHEN {number} IN ({having}) THEN {_name(column)} END AS {_name(out)}")
-        made = [*map(_name, plan.child.columns), *keys, number]
+            keys.append(f"CASE WHEN {number} IN ({having}) THEN {name_of(column)} END AS {name_of(out)}")
+        made = [*map(name_of, plan.child.columns), *keys, number, *map(name_of, more)]
         return f"SELECT {', '.join(made)} FROM ({copies})"
 
     def _join(self, plan: Join) -> str:
         word = "CROSS" if plan.kind is JoinKind.INNER and plan.condition is None else plan.kind.value.upper()
         on = "" if plan.condition is None else f" ON {self._expression(plan.condition)}"
-        kept = "*" if plan.kept is None else _names(plan.kept) or "1 AS one_row"
+        kept = "*" if plan.kept is None else names_of(plan.kept) or "1 AS one_row"
         return f"SELECT {kept} FROM ({self.sql(plan.left)}) {word} JOIN ({self.sql(plan.right)}){on}"
 
     def _set_operation(self, plan: SetOperation) -> str:
         word = plan.kind.value.upper() + (" ALL" if plan.all else "")
         operands = f" {word} ".join(f"(SELECT * FROM ({self.sql(part)}))" for part in plan.inputs)
-        return f"SELECT * FROM ({operands}) AS t({_names(plan.columns)})"
+        return f"SELECT * FROM ({operands}) AS t({names_of(plan.columns)})"
 
     # --- expressions as SQL
 
     def _expression(self, expression: Expression) -> str:
-        return to_sql(expression, _name, self._subquery)
+        return to_sql(expression, name_of, self._subquery)
 
     def _subquery(self, plan: Plan) -> str:
         # Columns by name: a GROUP BY of nothing may have one more than it says.
-        return f"SELECT {_names(plan.columns) or '1'} FROM ({self.sql(plan)})"
+        return f"SELECT {names_of(plan.columns) or '1'} FROM ({self.sql(plan)})"
 
     def _as(self, column: Column, expression: Expression) -> str:
         text = self._expression(expression)
-        return text if text == _name(column) else f"{text} AS {_name(column)}"
+        return text if text == name_of(column) else f"{text} AS {name_of(column)}"
 
     def _order(self, key: SortKey) -> str:
         return f"{self._expression(key.expression)} {order_words(key)}"
 
 
-def _name(column: Column) -> str:
+def name_of(column: Column) -> str:
     return quote(column.spark_name)
 
 
-def _names(columns: Sequence[Column]) -> str:
-    return ", ".join(map(_name, columns))
+def names_of(columns: Sequence[Column]) -> str:
+    return ", ".join(map(name_of, columns))

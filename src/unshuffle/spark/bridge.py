@@ -1,0 +1,126 @@
+"""Every touch of Spark's internals that the back end needs, and the versions it is tested with.
+
+One thing cannot be said with DataFrames: that an aggregate finds what it can in each partition, that its findings then go
+where we choose, and that they are put together there. Spark plans an aggregate as two operators and decides on the exchange
+between them when the plan is prepared. Here the two are taken from the plan before that (`sparkPlan`), our exchange is put
+between them, and the whole stands in a logical plan as what adaptive execution calls a query stage: a leaf with a physical
+plan of its own. Spark checks it as it does its own plans, and would add an exchange if one were missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from unshuffle.errors import InternalError
+
+
+@dataclass(frozen=True, slots=True)
+class SendToOne:
+    """All rows into one partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendByHash:
+    columns: tuple[str, ...]
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendByRange:
+    """By ranges of some columns: name, descending, NULLs first."""
+
+    keys: tuple[tuple[str, bool, bool], ...]
+    partitions: int
+
+
+Sending = SendToOne | SendByHash | SendByRange
+
+
+def exchanged_between_halves(grouped: DataFrame, sending: Sending) -> DataFrame:
+    """A GROUP BY whose halves have this exchange between them. The columns that it sends by are grouping keys."""
+    spark = grouped.sparkSession
+    execution = grouped._jdf.queryExecution()
+    final, above = execution.sparkPlan(), []
+    while not final.nodeName().endswith("Aggregate"):
+        above.append(final)
+        final = _only_child(final)
+    partial = _only_child(final)
+    if not partial.nodeName().endswith("Aggregate"):
+        raise InternalError(f"Spark plans this aggregate in one step: {final.nodeName()} over {partial.nodeName()}")
+    plan = final.withNewChildren(_sequence(spark, [_exchange(spark, partial, sending)]))
+    for operator in reversed(above):
+        plan = operator.withNewChildren(_sequence(spark, [plan]))
+    stage = _jvm(spark).org.apache.spark.sql.execution.adaptive.LogicalQueryStage(execution.optimizedPlan(), plan)
+    frame = ClassicDataFrame(
+        _jvm(spark).org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, stage), spark
+    )
+    # Spark renames the columns of an operator that stands in a plan twice, and knows how to do that of a projection.
+    return frame.select(*(F.col(_quoted(name)).alias(name) for name in frame.columns))
+
+
+def _exchange(spark: SparkSession, child: Any, sending: Sending) -> Any:
+    jvm = _jvm(spark)
+    physical, catalyst = jvm.org.apache.spark.sql.execution.exchange, jvm.org.apache.spark.sql.catalyst
+    output = child.output()
+    attributes = {output.apply(i).name(): output.apply(i) for i in range(output.size())}
+    match sending:
+        case SendToOne():
+            partitioning = _singleton(catalyst.plans.physical, "SinglePartition")
+        case SendByHash(columns, partitions):
+            by = _sequence(spark, [attributes[name] for name in columns])
+            partitioning = catalyst.plans.physical.HashPartitioning(by, partitions)
+        case SendByRange(keys, partitions):
+            expressions = catalyst.expressions
+            orders = [
+                expressions.SortOrder(
+                    attributes[name],
+                    _singleton(expressions, "Descending" if descending else "Ascending"),
+                    _singleton(expressions, "NullsFirst" if nulls_first else "NullsLast"),
+                    _sequence(spark, []),
+                )
+                for name, descending, nulls_first in keys
+            ]
+            partitioning = catalyst.plans.physical.RangePartitioning(_sequence(spark, orders), partitions)
+    origin = _singleton(physical, "REPARTITION_BY_NUM")
+    rest = [_singleton(jvm.scala, "None"), False]
+    return _constructed(physical.ShuffleExchangeExec, [partitioning, child, origin], rest)
+
+
+def _constructed(java_class: Any, given: Sequence[Any], rest: Sequence[Any]) -> Any:
+    """A Spark class made with as many of its later arguments as this version has."""
+    for count in range(len(rest), -1, -1):
+        try:
+            return java_class(*given, *rest[:count])
+        except Exception as error:
+            if "does not exist" not in str(error):
+                raise
+    raise InternalError(f"no constructor of {java_class._fqn} fits")
+
+
+def _only_child(plan: Any) -> Any:
+    children = plan.children()
+    if children.size() != 1:
+        raise InternalError(f"{plan.nodeName()} stands where an aggregate was expected")
+    return children.apply(0)
+
+
+def _jvm(spark: SparkSession) -> Any:
+    return spark._jvm
+
+
+def _sequence(spark: SparkSession, items: Sequence[Any]) -> Any:
+    return _jvm(spark).PythonUtils.toSeq(list(items))
+
+
+def _singleton(package: Any, name: str) -> Any:
+    return getattr(getattr(package, name + "$"), "MODULE$")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

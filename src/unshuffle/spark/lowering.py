@@ -1,0 +1,575 @@
+"""From a physical plan to a query that Spark runs as planned.
+
+Every operator becomes the SELECT that says the same, so the rows are right whatever Spark makes of it. (One text for a whole
+plan: Spark looks at a DataFrame anew with each operation on it.) That Spark runs it *as planned* rests on what Spark sees:
+
+- An exchange is a repartitioning into a number of partitions, which adaptive execution leaves alone. One between the halves
+  of an aggregate is put there by the bridge.
+- Joins are hinted: which algorithm, and which input is built or copied.
+- Sorts are never asked for. Merge joins, streaming aggregates and windows need them, and Spark adds those that are missing;
+  the keys of each are listed in the order that the plan has them sorted in, so that one sort serves all that it should.
+- One stream is coalesced into one partition, of which Spark knows that all rows are in one place.
+
+**Carriers** are the columns by which Spark knows how rows are laid out. Where an operator's keys only *determine* the columns
+of a layout, or hold them in another type, Spark does not see that no exchange is needed. The carriers then join the keys:
+they are a function of the keys, so no group and no match changes. A join whose inputs are laid out by some of its keys
+alone, and keys of floating-point numbers, which Spark hashes in a form of its own, get a carrier made for them: the number
+of the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from unshuffle.algebra import operators as ops
+from unshuffle.algebra.expressions import Cast, Ref
+from unshuffle.algebra.logical import Plan
+from unshuffle.algebra.physical import Physical
+from unshuffle.algebra.sql import quote
+from unshuffle.catalog.joins import JoinKind
+from unshuffle.catalog.schema import Column, ColumnNumbers, DataType
+from unshuffle.catalog.types import spark_name
+from unshuffle.errors import InternalError
+from unshuffle.optimizer import Optimized
+from unshuffle.properties import (
+    FullMerge,
+    HashFunction,
+    InitialPartitioning,
+    JoinKey,
+    Partitioned,
+    RangeFunction,
+    Repartitioning,
+    Replicated,
+    Scattered,
+    Serial,
+    Sorted,
+)
+from unshuffle.spark import bridge, user_operators
+from unshuffle.spark.straight import Straight, name_of, names_of
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A plan as a query: its columns by `spark_name`, and `extras` that only Spark needs."""
+
+    text: str
+    carriers: tuple[Column, ...] = ()
+    extras: tuple[Column, ...] = ()
+    # A column in another type, as it is in `extras`.
+    casts: dict[tuple[Column, DataType], Column] = field(default_factory=dict)
+    copied: bool = False  # to be sent to every task by the join that reads it
+    numbered: bool = False  # is the one carrier the number of the partition?
+
+
+@contextmanager
+def lowering(spark: SparkSession, optimized: Optimized) -> Iterator[Lowering]:
+    """A translation whose temporary views are gone when it is done. Its DataFrames stay good."""
+    lowered = Lowering(spark, optimized)
+    try:
+        yield lowered
+    finally:
+        lowered.drop_views()
+
+
+class Lowering(Straight):
+    def __init__(self, spark: SparkSession, optimized: Optimized) -> None:
+        super().__init__(spark)
+        last = max((c.id for root in optimized.roots for node in root.walk() for c in node.columns), default=0)
+        self._new = ColumnNumbers(last + 1).new
+        self._spools = {spool.number: spool.plan for spool in optimized.spools}
+        self._standing_alone = {plan.columns: physical for plan, physical in optimized.subqueries}
+        self._numbered = _numbered(optimized, self._spools)
+        self._lowered: dict[int, tuple[Physical, Lowered]] = {}
+        self._inputs: dict[int, str] = {}  # of an operator that is translated straight, as queries
+        self._aliases = count(1)
+        self._kept: dict[int, tuple[str, DataFrame]] = {}
+
+    def output(self, plan: Physical, names: Sequence[str]) -> DataFrame:
+        """The plan's rows under the names the user gave its columns."""
+        return self._spark.sql(_only(self.lower(plan), plan.columns)).toDF(*names)
+
+    def release(self) -> None:
+        """Lets go of what was kept for several uses."""
+        for _, frame in self._kept.values():
+            frame.unpersist()
+        self._kept.clear()
+
+    def lower(self, node: Physical) -> Lowered:
+        found = self._lowered.get(id(node))
+        if found is None:
+            # The node is kept with its query: an id is only good while what it names is alive.
+            found = self._lowered[id(node)] = (node, self._lower(node))
+        return found[1]
+
+    def _lower(self, node: Physical) -> Lowered:
+        operator: Any = node.operator
+        rule = _RULES.get(type(operator))
+        if rule is None:
+            raise InternalError(f"{type(operator).__name__} cannot be run")
+        return rule(self, node, operator)
+
+    # --- leaves
+
+    def _scan(self, node: Physical, operator: ops.FileScan) -> Lowered:
+        return self._read(node, self.sql(operator.scan))
+
+    def _table(self, node: Physical, operator: ops.TableRead) -> Lowered:
+        return self._read(node, self.sql(operator.table))
+
+    def _rows(self, node: Physical, operator: ops.Rows) -> Lowered:
+        return self._read(node, self.sql(operator.values))
+
+    def _read(self, node: Physical, text: str) -> Lowered:
+        return Lowered(_in_one_stream(text) if _is_serial(node) else text)
+
+    def _read_spool(self, node: Physical, operator: ops.ReadSpool) -> Lowered:
+        plan = self._spools[operator.spool]
+        given = self.lower(plan)
+        if operator.spool not in self._kept:
+            frame = self._spark.sql(given.text).persist()
+            self._kept[operator.spool] = (self._view(frame), frame)
+        kept = replace(given, text=f"SELECT * FROM {self._kept[operator.spool][0]}")
+        return self._renamed(kept, plan.columns, operator.columns)
+
+    def _rename(self, node: Physical, operator: ops.Rename) -> Lowered:
+        return self._renamed(self.lower(node.inputs[0]), operator.originals, operator.columns)
+
+    def _renamed(self, given: Lowered, originals: Sequence[Column], columns: Sequence[Column]) -> Lowered:
+        """Under other names, also those that only Spark needs: the same rows may stand in a join twice."""
+        names = dict(zip(originals, columns, strict=True))
+        names |= {extra: self._new(extra.name, extra.type) for extra in given.extras}
+        text = (
+            f"SELECT {', '.join(f'{name_of(old)} AS {name_of(new)}' for old, new in names.items())} FROM ({given.text})"
+        )
+        casts = {(names[c], t): names[made] for (c, t), made in given.casts.items() if c in names and made in names}
+        carriers = tuple(names[c] for c in given.carriers) if all(c in names for c in given.carriers) else ()
+        return replace(given, text=text, carriers=carriers, extras=tuple(names[c] for c in given.extras), casts=casts)
+
+    # --- a row at a time
+
+    def _select(self, node: Physical, operator: ops.Select) -> Lowered:
+        given = self.lower(node.inputs[0])
+        return replace(given, text=f"SELECT * FROM ({given.text}) WHERE {self._expression(operator.predicate)}")
+
+    def _compute(self, node: Physical, operator: ops.Compute) -> Lowered:
+        given = self.lower(node.inputs[0])
+        copies = {e.column: made for made, e in operator.outputs if isinstance(e, Ref)}
+        copies |= {made: made for made, e in operator.outputs if isinstance(e, Ref) and e.column == made}
+        kept = self._carried(given, node, copies)
+        made = [*(self._as(column, e) for column, e in operator.outputs), *map(name_of, kept.extras)]
+        return replace(kept, text=f"SELECT {', '.join(made) or '1 AS one_row'} FROM ({given.text})")
+
+    def _enlarge(self, node: Physical, operator: ops.Enlarge) -> Lowered:
+        given = self.lower(node.inputs[0])
+        return replace(given, text=self._expanded(operator.expand, given.text, given.extras))
+
+    # --- aggregates
+
+    def _aggregate(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
+        if operator.phase == "final":
+            return self._two_halves(node, operator)
+        if operator.phase == "partial":
+            raise InternalError("a partial aggregate stands without its final one")
+        return self._grouped(node, operator, self.lower(node.inputs[0]), node.inputs[0])
+
+    def _two_halves(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
+        """Both halves and the exchange between them."""
+        moves, below = [], node.inputs[0]
+        while isinstance(below.operator, ops.Move | ops.LocalSort):
+            moves += [below] if isinstance(below.operator, ops.Move) else []
+            below = below.inputs[0]
+        half: Any = below.operator
+        if len(moves) > 1 or getattr(half, "phase", None) != "partial" or half.keys != operator.keys:
+            raise InternalError("the halves of an aggregate are further apart than an exchange")
+        given = self.lower(below.inputs[0])
+        if not moves or not operator.keys:
+            # Without keys Spark has but one place to bring the findings to.
+            return self._grouped(node, operator, given, below.inputs[0])
+        sent, sending = self._sent(given, moves[0])
+        made = self._grouped(node, operator, sent, node.inputs[0])
+        frame = bridge.exchanged_between_halves(self._spark.sql(made.text), sending)
+        return replace(made, text=f"SELECT * FROM {self._view(frame)}")
+
+    def _grouped(self, node: Physical, operator: Any, given: Lowered, below: Physical) -> Lowered:
+        """Grouped by the keys, in the order that rows are sorted in, and by the carriers, which they determine."""
+        order = {c: i for i, c in enumerate(_order_of(below))}
+        keys = sorted(operator.keys, key=lambda c: order.get(c, len(order)))
+        keys += [c for c in given.carriers if keys and c not in keys]
+        kept = self._carried(given, node, {c: c for c in node.columns})
+        made = [self._as(column, call) for column, call in operator.aggregates]
+        listed = ", ".join([*map(name_of, operator.keys), *made, *map(name_of, kept.extras)])
+        grouping = f" GROUP BY {', '.join(map(name_of, keys))}" if keys else ""
+        # Spark streams what it cannot keep in a hash table of rows of a fixed width, such as a string.
+        having = " HAVING max('') = ''" if keys and isinstance(operator, ops.StreamAggregate) else ""
+        return replace(kept, text=f"SELECT {listed or 'count(1) AS one_row'} FROM ({given.text}){grouping}{having}")
+
+    # --- joins
+
+    def _joined(self, node: Physical, operator: Any) -> Lowered:
+        left, right = (self.lower(child) for child in node.inputs)
+        number = next(self._aliases)
+        names = (f"left_{number}", f"right_{number}")
+        kept = self._laid_out_as(node, operator, left, right)
+        condition = self._condition(node, operator, left, right)
+        word = "CROSS" if condition is None and operator.kind is JoinKind.INNER else operator.kind.value.upper()
+        on = "" if condition is None else f" ON {condition}"
+        listed = ", ".join(map(name_of, (*node.columns, *kept.extras))) or "1 AS one_row"
+        return replace(
+            kept,
+            text=f"SELECT /*+ {self._hint(operator, left, right, names)} */ {listed} "
+            f"FROM ({left.text}) AS {names[0]} {word} JOIN ({right.text}) AS {names[1]}{on}",
+            copied=False,
+        )
+
+    def _condition(self, node: Physical, operator: Any, left: Lowered, right: Lowered) -> str | None:
+        if operator.join.condition is None:
+            return None
+        if not operator.keys or getattr(operator, "null_aware", False):
+            return self._expression(operator.join.condition)
+        keys = [each.key for each in operator.by] if isinstance(operator, ops.MergeJoin) else operator.keys
+        parts = []
+        for key in keys:
+            one, other = (self._key(given, key, side) for side, given in enumerate((left, right)))
+            parts.append(f"{one} {'<=>' if key.null_safe else '='} {other}")
+        if node.alternative == "pair-wise" and left.numbered and right.numbered:
+            parts.append(f"{name_of(left.carriers[0])} = {name_of(right.carriers[0])}")
+        if operator.rest is not None:
+            parts.append(self._expression(operator.rest))
+        return " AND ".join(parts)
+
+    def _key(self, given: Lowered, key: JoinKey, side: int) -> str:
+        column = key.columns[side]
+        if (column, key.type) in given.casts:
+            return name_of(given.casts[column, key.type])
+        return name_of(column) if key.type is None or column.type == key.type else self._typed(column, key.type)
+
+    @staticmethod
+    def _hint(operator: Any, left: Lowered, right: Lowered, names: tuple[str, str]) -> str:
+        match operator:
+            case ops.MergeJoin():
+                return f"MERGE({names[0]})"
+            case ops.HashJoin(build=build):
+                copied = (left, right)[build].copied or operator.null_aware
+                return f"{'BROADCAST' if copied else 'SHUFFLE_HASH'}({names[build]})"
+            case _:
+                return f"BROADCAST({names[operator.inner]})"
+
+    def _laid_out_as(self, node: Physical, operator: Any, left: Lowered, right: Lowered) -> Lowered:
+        """The carriers that tell how the result is laid out: those of an input whose rows all keep their place."""
+        if left.copied or right.copied:
+            sides = [right if left.copied else left]
+        elif operator.kind is JoinKind.RIGHT:
+            sides = [right]
+        elif operator.kind is JoinKind.INNER:
+            sides = [left, right]
+        else:
+            sides = [] if operator.kind is JoinKind.FULL else [left]
+        kept = [self._carried(side, node, {c: c for c in node.columns}) for side in sides]
+        return min(kept, key=lambda each: (not each.carriers, len(each.extras)), default=Lowered(""))
+
+    # --- several inputs
+
+    def _concatenate(self, node: Physical, operator: Any) -> Lowered:
+        text = self._set_of(" UNION ALL ", node, operator.inputs, operator.columns)
+        if _is_serial(node):
+            return Lowered(_in_one_stream(text))
+        layout = node.delivered.partitioning
+        if isinstance(layout, Partitioned) and isinstance(layout.function, HashFunction):
+            return Lowered(text, layout.columns)
+        return Lowered(text)
+
+    def _multiset(self, node: Physical, operator: ops.MultisetOperation) -> Lowered:
+        word = f" {operator.operation.kind.value.upper()} ALL "
+        return Lowered(self._set_of(word, node, [plan.columns for plan in operator.operation.inputs], operator.columns))
+
+    def _set_of(self, word: str, node: Physical, inputs: Sequence[Sequence[Column]], columns: Sequence[Column]) -> str:
+        pairs = zip(node.inputs, inputs, strict=True)
+        operands = word.join(f"({_only(self.lower(child), listed)})" for child, listed in pairs)
+        return f"SELECT * FROM ({operands}) AS t({names_of(columns)})"
+
+    # --- order and number of rows
+
+    def _in_order(self, node: Physical, operator: ops.InOrder) -> Lowered:
+        given = self.lower(node.inputs[0])
+        return replace(given, text=f"SELECT * FROM ({given.text}) ORDER BY {_order(operator.keys)}")
+
+    def _first_rows(self, node: Physical, operator: ops.FirstRows) -> Lowered:
+        """Spark has an operator of its own for the first rows in an order, which looks for them in each partition first."""
+        below = node.inputs[0]
+        while isinstance(below.operator, ops.PartialFirstRows | ops.LocalSort | ops.InOrder) or (
+            isinstance(below.operator, ops.Move) and isinstance(below.operator.how, FullMerge)
+        ):
+            below = below.inputs[0]
+        order = f" ORDER BY {_order(operator.keys)}" if operator.keys else ""
+        limit = "" if operator.count is None else f" LIMIT {operator.count}"
+        offset = f" OFFSET {operator.offset}" if operator.offset else ""
+        return Lowered(f"SELECT {names_of(node.columns) or '*'} FROM ({self.lower(below).text}){order}{limit}{offset}")
+
+    def _same_rows(self, node: Physical, operator: Any) -> Lowered:
+        """A sort, which Spark adds where it is needed, or first rows of each partition, of which more do no harm."""
+        return self.lower(node.inputs[0])
+
+    def _windows(self, node: Physical, operator: ops.Windows) -> Lowered:
+        given = self.lower(node.inputs[0])
+        order = {c: i for i, c in enumerate(_order_of(node.inputs[0]))}
+        by = sorted(operator.by, key=lambda c: order.get(c, len(order)))
+        by += [c for c in given.carriers if by and c not in by]
+        partition = tuple(Ref(c) for c in by)
+        made = [self._as(column, replace(call, partition=partition)) for column, call in operator.calls]
+        return replace(given, text=f"SELECT *, {', '.join(made)} FROM ({given.text})")
+
+    # --- user-defined operators, and what Spark runs as it stands
+
+    def _process(self, node: Physical, operator: ops.RunProcess) -> Lowered:
+        (child,) = node.inputs
+        return self._framed(user_operators.process(self._frame_of(child), operator.process))
+
+    def _reduce(self, node: Physical, operator: ops.RunReduce) -> Lowered:
+        (child,) = node.inputs
+        layout = [c.spark_name for c in self.lower(child).carriers if c not in operator.reduce.keys]
+        return self._framed(user_operators.reduce(self._frame_of(child, extras=True), operator.reduce, layout=layout))
+
+    def _combine(self, node: Physical, operator: ops.RunCombine) -> Lowered:
+        both = zip(node.inputs, (operator.combine.left_keys, operator.combine.right_keys), strict=True)
+        one, other = ([c.spark_name for c in self.lower(child).carriers if c not in keys] for child, keys in both)
+        left, right = (self._frame_of(child, extras=True) for child in node.inputs)
+        layout = (one, other) if len(one) == len(other) else ((), ())
+        return self._framed(user_operators.combine(left, right, operator.combine, layout=layout))
+
+    def _as_written(self, node: Physical, operator: ops.AsWritten) -> Lowered:
+        for group, child in zip(operator.plan.children, node.inputs, strict=True):
+            self._inputs[id(group)] = _only(self.lower(child), child.columns)
+        return Lowered(self.sql(operator.plan))
+
+    def _frame_of(self, node: Physical, extras: bool = False) -> DataFrame:
+        given = self.lower(node)
+        return self._spark.sql(given.text if extras else _only(given, node.columns))
+
+    def _framed(self, frame: DataFrame) -> Lowered:
+        return Lowered(f"SELECT * FROM {self._view(frame)}")
+
+    def frame(self, plan: Plan) -> DataFrame:
+        found = self._inputs.get(id(plan))
+        return self._spark.sql(found) if found is not None else super().frame(plan)
+
+    def sql(self, plan: Plan) -> str:
+        found = self._inputs.get(id(plan))
+        return found if found is not None else super().sql(plan)
+
+    def _subquery(self, plan: Plan) -> str:
+        physical = self._standing_alone.get(plan.columns)
+        return super()._subquery(plan) if physical is None else _only(self.lower(physical), plan.columns)
+
+    # --- exchanges
+
+    def _move(self, node: Physical, operator: ops.Move) -> Lowered:
+        given, how = self.lower(node.inputs[0]), operator.how
+        if isinstance(how, Repartitioning) and isinstance(how.scheme, Replicated):
+            return replace(given, copied=True)
+        if isinstance(how, InitialPartitioning) and isinstance(how.scheme, Scattered):
+            number = how.scheme.partitions or node.amount.partitions
+            return Lowered(f"SELECT /*+ REPARTITION({number}) */ * FROM ({_only(given, node.columns)})")
+        sent, sending = self._sent(given, node)
+        match sending:
+            case bridge.SendToOne():
+                return replace(sent, text=f"SELECT /*+ REPARTITION(1) */ * FROM ({sent.text})")
+            case bridge.SendByHash(columns, partitions) if sent.numbered:
+                frame = self._spark.sql(sent.text).repartitionById(partitions, F.col(columns[0]))
+                return replace(sent, text=f"SELECT * FROM {self._view(frame)}")
+            case bridge.SendByHash(columns, partitions):
+                by = ", ".join(map(quote, columns))
+                return replace(sent, text=f"SELECT /*+ REPARTITION({partitions}, {by}) */ * FROM ({sent.text})")
+            case bridge.SendByRange(keys, partitions):
+                frame = self._spark.sql(sent.text).repartitionByRange(partitions, *(_ordered(*key) for key in keys))
+                return replace(sent, text=f"SELECT * FROM {self._view(frame)}")
+
+    def _sent(self, given: Lowered, move: Physical) -> tuple[Lowered, bridge.Sending]:
+        """The rows with what they are to be sent by, and how."""
+        scheme = getattr(move.operator.how, "scheme", None)  # type: ignore[attr-defined]
+        text = _only(given, _moved(move))
+        match scheme:
+            case None:
+                return Lowered(text), bridge.SendToOne()
+            case Partitioned(function=RangeFunction(keys=orders), columns=on):
+                keys = tuple((c.spark_name, o.descending, o.nulls_first) for c, o in zip(on, orders, strict=True))
+                return Lowered(text, on), bridge.SendByRange(keys, scheme.function.partitions)
+            case Partitioned(function=HashFunction(types=types), columns=on):
+                pass
+            case _:
+                raise InternalError(f"an exchange by {scheme} cannot be run")
+        partitions, typed = scheme.function.partitions, list(zip(on, types, strict=True))
+        if id(move) in self._numbered:
+            number = self._new("_p", pa.int32())
+            hashed = ", ".join(_normal(self._typed(column, type_), type_) for column, type_ in typed)
+            text = f"SELECT *, pmod(hash({hashed}), {partitions}) AS {name_of(number)} FROM ({text})"
+            by = bridge.SendByHash((number.spark_name,), partitions)
+            return Lowered(text, (number,), (number,), numbered=True), by
+        casts = {(column, type_): self._new(column.name, type_) for column, type_ in typed if column.type != type_}
+        if casts:
+            made = ", ".join(f"{self._typed(*of)} AS {name_of(column)}" for of, column in casts.items())
+            text = f"SELECT *, {made} FROM ({text})"
+        carriers = tuple(casts.get(of, of[0]) for of in typed)
+        by = bridge.SendByHash(tuple(c.spark_name for c in carriers), partitions)
+        return Lowered(text, carriers, tuple(casts.values()), casts), by
+
+    # --- helpers
+
+    def _carried(self, given: Lowered, node: Physical, names: dict[Column, Column]) -> Lowered:
+        """What still tells Spark the layout after an operator that keeps it. `names` are the columns that come out, by
+        the ones they repeat. A carrier that does not come out stays as an extra, if the plan still knows a layout."""
+        if not isinstance(node.delivered.partitioning, Partitioned) or not given.carriers:
+            return Lowered("", copied=given.copied)
+        carriers = tuple(names.get(c, c) for c in given.carriers)
+        extras = tuple(c for c in given.carriers if c not in names)
+        casts = {(names.get(c, c), t): made for (c, t), made in given.casts.items() if made in extras}
+        return Lowered("", carriers, extras, casts, given.copied, given.numbered)
+
+    def _typed(self, column: Column, type_: DataType) -> str:
+        same = type_ is None or column.type == type_
+        return name_of(column) if same or type_ is None else self._expression(Cast(Ref(column), type_))
+
+
+def _numbered(optimized: Optimized, spools: dict[int, Physical]) -> set[int]:
+    """The exchanges whose layout Spark knows only by the partition's number."""
+    found: set[int] = set()
+    for root in optimized.roots:
+        for node in root.walk():
+            operator: Any = node.operator
+            if isinstance(operator, ops.Move) and _is_hashed_by_number(operator):
+                found.add(id(node))
+            if node.alternative == "pair-wise" and not isinstance(operator, ops.MultisetOperation):
+                whole = all(_are_all_keys(child, operator.keys, side) for side, child in enumerate(node.inputs))
+                if not whole:
+                    for child in node.inputs:
+                        found |= {id(source) for source in _sources(child, spools)}
+    return found
+
+
+def _is_hashed_by_number(move: ops.Move) -> bool:
+    scheme = getattr(move.how, "scheme", None)
+    return (
+        isinstance(scheme, Partitioned)
+        and isinstance(scheme.function, HashFunction)
+        and any(t is None or pa.types.is_floating(t) or pa.types.is_nested(t) for t in scheme.function.types)
+    )
+
+
+def _are_all_keys(child: Physical, keys: Sequence[JoinKey], side: int) -> bool:
+    layout = child.delivered.partitioning
+    if not isinstance(layout, Partitioned) or not isinstance(layout.function, HashFunction):
+        return True
+    wanted = [(key.columns[side], key.type) for key in keys]
+    for column, type_ in zip(layout.columns, layout.function.types, strict=True):
+        match = next((k for k in wanted if k[1] == type_ and child.facts.equal(k[0], column)), None)
+        if match is None:
+            return False
+        wanted.remove(match)
+    return not wanted
+
+
+def _sources(node: Physical, spools: dict[int, Physical]) -> Iterator[Physical]:
+    """The exchanges that made the layout of a plan. What is laid out alike is so on both sides of a join."""
+    operator: Any = node.operator
+    match operator:
+        case ops.Move():
+            yield node
+        case ops.ReadSpool():
+            yield from _sources(spools[operator.spool], spools)
+        case _ if node.alternative in ("pair-wise", "partition-wise"):
+            for child in node.inputs:
+                yield from _sources(child, spools)
+        case _ if operator.carried is not None:
+            yield from _sources(node.inputs[operator.carried], spools)
+        case _:
+            return
+
+
+def _moved(move: Physical) -> tuple[Column, ...]:
+    """What an exchange moves: of a partial aggregate, what that is made of."""
+    below = move.inputs[0]
+    while isinstance(below.operator, ops.LocalSort):
+        below = below.inputs[0]
+    if getattr(below.operator, "phase", None) == "partial":
+        below = below.inputs[0]
+    return below.columns
+
+
+def _only(given: Lowered, columns: Sequence[Column]) -> str:
+    return f"SELECT {names_of(columns)} FROM ({given.text})" if columns else given.text
+
+
+def _in_one_stream(text: str) -> str:
+    return f"SELECT /*+ COALESCE(1) */ * FROM ({text})"
+
+
+def _is_serial(node: Physical) -> bool:
+    return isinstance(node.delivered.partitioning, Serial)
+
+
+def _order_of(node: Physical) -> list[Column]:
+    """The columns that rows are sorted by, the first first."""
+    found: list[Column] = []
+    for action in node.delivered.local:
+        found += [action.column] if isinstance(action, Sorted) else sorted(action.columns, key=lambda c: c.id)
+    return found
+
+
+def _normal(text: str, type_: DataType) -> str:
+    """Numbers that are equal to GROUP BY and joins, as one."""
+    if type_ is not None and pa.types.is_floating(type_):
+        name = spark_name(type_)
+        return f"if(isnan({text}), CAST('NaN' AS {name}), {text} + CAST(0 AS {name}))"
+    return text
+
+
+def _order(keys: Sequence[Sorted]) -> str:
+    return ", ".join(
+        f"{name_of(key.column)} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+        for key in keys
+    )
+
+
+def _ordered(name: str, descending: bool, nulls_first: bool) -> SparkColumn:
+    column = F.col(name)
+    if descending:
+        return column.desc_nulls_first() if nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if nulls_first else column.asc_nulls_last()
+
+
+_RULES: dict[type, Callable[[Lowering, Physical, Any], Lowered]] = {
+    ops.FileScan: Lowering._scan,
+    ops.TableRead: Lowering._table,
+    ops.Rows: Lowering._rows,
+    ops.ReadSpool: Lowering._read_spool,
+    ops.Rename: Lowering._rename,
+    ops.Select: Lowering._select,
+    ops.Compute: Lowering._compute,
+    ops.Enlarge: Lowering._enlarge,
+    ops.HashAggregate: Lowering._aggregate,
+    ops.StreamAggregate: Lowering._aggregate,
+    ops.HashJoin: Lowering._joined,
+    ops.MergeJoin: Lowering._joined,
+    ops.LoopJoin: Lowering._joined,
+    ops.Concatenate: Lowering._concatenate,
+    ops.ConcatenatePartitions: Lowering._concatenate,
+    ops.MultisetOperation: Lowering._multiset,
+    ops.InOrder: Lowering._in_order,
+    ops.FirstRows: Lowering._first_rows,
+    ops.PartialFirstRows: Lowering._same_rows,
+    ops.LocalSort: Lowering._same_rows,
+    ops.Windows: Lowering._windows,
+    ops.RunProcess: Lowering._process,
+    ops.RunReduce: Lowering._reduce,
+    ops.RunCombine: Lowering._combine,
+    ops.AsWritten: Lowering._as_written,
+    ops.Move: Lowering._move,
+}
