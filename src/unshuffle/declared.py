@@ -159,8 +159,8 @@ class Declarations:
         if stored is not None:
             try:
                 return self._counted_here(claim, scan, found, stored)
-            except values.OnlySparkReads:
-                pass
+            except (values.OnlySparkReads, pa.ArrowNotImplementedError):
+                pass  # Spark may know a compression that Arrow does not
             except (OSError, pa.ArrowException) as error:
                 first = (str(error).splitlines() or [type(error).__name__])[0]
                 raise FileProblem(f"{scan.files.paths[0]!r} cannot be read: {first}", claim.span) from None

@@ -306,6 +306,34 @@ def test_a_table_of_several_files_is_one(tmp_path: Path) -> None:
         assert [{column.name for column in key} for key in plan.keys] == [{"id"}]
 
 
+def test_columns_may_have_any_name(tmp_path: Path) -> None:
+    """Dots do not lead into structures, and names are not one another's beginnings."""
+    table = pa.table(
+        {"a": [1, 1, 2], "a.b": [1, 2, 3], "größe `in` m": ["x", "ß", "ẞ"], "s": [{"b": 1}, {"b": 1}, {"b": 2}]}
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    with Session(tables=tmp_path) as session:
+        session.declare_key("t", "a.b")
+        session.declare_key("t", "GRÖSSE `in` m".replace("SS", "ß"))
+        session.declare_dependency("t", "a.b", "a")
+        with pytest.raises(DeclarationProblem, match="a = 1 in 2 rows"):
+            session.declare_key("t", "a")
+        with pytest.raises(DeclarationProblem, match="a = 1 with a.b = 1 and a.b = 2"):
+            session.declare_dependency("t", "a", "a.b")
+        with pytest.raises(NameProblem):
+            session.declare_key("t", "s.b")
+
+
+def test_analyze_reads_columns_whatever_their_case(tmp_path: Path) -> None:
+    folder = tmp_path / "t.parquet"
+    _write(folder / "a.parquet", id=[1, 2])
+    _write(folder / "b.parquet", ID=[2, 3])
+    with Session() as session:
+        ((_, _, found),) = [(each.path, each.stored_in, each.statistics) for each in session.analyze(folder)]
+    assert found.keys == ()
+    assert [column.statistics.distinct for column in found.columns] == [3]
+
+
 # --- remembered
 
 

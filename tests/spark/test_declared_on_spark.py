@@ -174,3 +174,27 @@ def test_run_writes_nothing_when_a_declaration_is_false(
         cli.main()
     assert ended.value.code == 0
     assert (tmp_path / "out.csv").exists()
+
+
+def test_plans_that_rely_on_declarations_give_the_same_rows(session: Session, tmp_path: Path) -> None:
+    rows = 2000
+    cities = [f"city {i % 40}" if i % 40 else None for i in range(rows)]
+    regions = [None if city is None else f"region {int(city.split()[1]) % 5}" for city in cities]
+    pq.write_table(pa.table({"id": range(rows), "city": cities, "region": regions}), tmp_path / "users.parquet")
+    pq.write_table(
+        pa.table({"user": [i * 7 % rows for i in range(3 * rows)], "n": range(3 * rows)}), tmp_path / "visits.parquet"
+    )
+    file = tmp_path / "q.scope"
+    file.write_text(
+        f"""
+        users = EXTRACT id, city, region FROM "{tmp_path}/users.parquet" USING Parquet() KEY (id) DEPENDS (city -> region);
+        visits = EXTRACT user, n FROM "{tmp_path}/visits.parquet" USING Parquet();
+        by_user = SELECT id, city, region, sum(n) AS n FROM users JOIN visits ON id == user GROUP BY id, city, region;
+        by_city = SELECT city, region, sum(n) AS n, count(*) AS users FROM by_user GROUP BY city, region;
+        OUTPUT by_user TO "{tmp_path}/out/users";
+        OUTPUT by_city TO "{tmp_path}/out/cities";
+        """
+    )
+    compared = session.compare(file, runs=1)
+    assert compared.same_rows
+    assert not session.fallbacks
