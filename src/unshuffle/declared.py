@@ -120,7 +120,7 @@ class Declarations:
 
     def check(self, claim: Claim) -> None:
         """Raises what the user should know if the data contradicts a claim."""
-        if _follows(claim):
+        if _follows(replace(claim, rowset=self._without_trusted(claim.rowset))):
             return
         match claim.rowset:
             case TableScan():
@@ -131,6 +131,25 @@ class Declarations:
                 self._check_files(claim, scan)
             case _:
                 raise InternalError(f"{claim.declaration} is of an operator, not of files")
+
+    def _without_trusted(self, rowset: Rowset) -> Rowset:
+        """What nobody checked is no reason to believe anything else."""
+        if isinstance(rowset, Project):
+            scan = rowset.child
+            return replace(rowset, child=self._without_trusted(scan)) if isinstance(scan, Scan) else rowset
+        trusted = [each.declaration for each in self._of_tables if each.trusted and _is_of(each, rowset)]
+        keys = {frozenset(each.columns) for each in trusted if isinstance(each, DeclaredKey)}
+        pairs = [each for each in trusted if isinstance(each, DeclaredDependency)]
+
+        def unseen(known: Dependency) -> bool:
+            left, right = ({column.name for column in side} for side in (known.determinant, known.dependent))
+            return any(left == set(each.determinant) and right <= set(each.dependent) for each in pairs)
+
+        return replace(
+            rowset,
+            keys=tuple(key for key in rowset.keys if frozenset(column.name for column in key) not in keys),
+            dependencies=tuple(known for known in rowset.dependencies if not unseen(known)),
+        )
 
     def _check_files(self, claim: Claim, scan: Scan) -> None:
         source = scan.files
