@@ -56,10 +56,19 @@ def exchanged_between_halves(grouped: DataFrame, sending: Sending) -> DataFrame:
     plan = final.withNewChildren(_sequence(spark, [_exchange(spark, partial, sending)]))
     for operator in reversed(above):
         plan = operator.withNewChildren(_sequence(spark, [plan]))
-    stage = _jvm(spark).org.apache.spark.sql.execution.adaptive.LogicalQueryStage(execution.optimizedPlan(), plan)
-    frame = ClassicDataFrame(
-        _jvm(spark).org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, stage), spark
-    )
+    return _standing_in(spark, execution.optimizedPlan(), plan)
+
+
+def planned(frame: DataFrame) -> DataFrame:
+    """The same rows, by the physical plan that Spark has for them now: no optimization looks into it again."""
+    execution = frame._jdf.queryExecution()
+    return _standing_in(frame.sparkSession, execution.optimizedPlan(), execution.sparkPlan())
+
+
+def _standing_in(spark: SparkSession, logical: Any, physical: Any) -> DataFrame:
+    stage = _jvm(spark).org.apache.spark.sql.execution.adaptive.LogicalQueryStage(logical, physical)
+    dataset = _jvm(spark).org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, stage)
+    frame = ClassicDataFrame(dataset, spark)
     # Spark renames the columns of an operator that stands in a plan twice, and knows how to do that of a projection.
     return frame.select(*(F.col(_quoted(name)).alias(name) for name in frame.columns))
 

@@ -216,6 +216,9 @@ class Lowering(Straight):
 
     def _joined(self, node: Physical, operator: Any) -> Lowered:
         left, right = (self.lower(child) for child in node.inputs)
+        if node.alternative == "pair-wise" and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            # Spark would push the join below the exchange, and then exchange anew.
+            left = replace(left, text=f"SELECT * FROM {self._view(bridge.planned(self._spark.sql(left.text)))}")
         number = next(self._aliases)
         names = (f"left_{number}", f"right_{number}")
         kept = self._laid_out_as(node, operator, left, right)
@@ -225,7 +228,7 @@ class Lowering(Straight):
         listed = ", ".join(map(name_of, (*node.columns, *kept.extras))) or "1 AS one_row"
         return replace(
             kept,
-            text=f"SELECT /*+ {self._hint(operator, left, right, names)} */ {listed} "
+            text=f"SELECT /*+ {self._hint(node, operator, left, right, names)} */ {listed} "
             f"FROM ({left.text}) AS {names[0]} {word} JOIN ({right.text}) AS {names[1]}{on}",
             copied=False,
         )
@@ -253,12 +256,15 @@ class Lowering(Straight):
         return name_of(column) if key.type is None or column.type == key.type else self._typed(column, key.type)
 
     @staticmethod
-    def _hint(operator: Any, left: Lowered, right: Lowered, names: tuple[str, str]) -> str:
+    def _hint(node: Physical, operator: Any, left: Lowered, right: Lowered, names: tuple[str, str]) -> str:
+        """Of two streams the built one is copied to the task of the other: Spark does not see it if both are in one place
+        for more than one join."""
         match operator:
             case ops.MergeJoin():
                 return f"MERGE({names[0]})"
             case ops.HashJoin(build=build):
-                copied = (left, right)[build].copied or operator.null_aware
+                kept = (operator.kind.extends_left, operator.kind.extends_right)[1 - build]
+                copied = (left, right)[build].copied or operator.null_aware or (_is_serial(node) and not kept)
                 return f"{'BROADCAST' if copied else 'SHUFFLE_HASH'}({names[build]})"
             case _:
                 return f"BROADCAST({names[operator.inner]})"

@@ -1,0 +1,126 @@
+"""Whether Spark runs a plan as it was planned: its exchanges and sorts beside ours.
+
+Spark's are read from the text of its plan, where columns have the names that lowering gave them: no two columns of a plan
+share one. Rows are right either way. An exchange that Spark adds is one that it did not see to be unnecessary, and that is
+ours to mend.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from unshuffle.algebra import operators as ops
+from unshuffle.algebra.physical import Physical
+from unshuffle.optimizer import Optimized
+from unshuffle.properties import FullMerge, HashFunction, Partitioned, RangeFunction, Replicated
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One exchange. By the number of the partition, columns are not told: several exchanges have such a number each."""
+
+    how: str  # hash, range, gather, number or anyhow
+    columns: frozenset[str]
+    partitions: int
+
+    def __str__(self) -> str:
+        of = f" of ({', '.join(sorted(self.columns))})" if self.columns else ""
+        return f"{self.how}{of} into {self.partitions}"
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    exchanges: Counter[Sent]
+    sorts: int
+
+
+def differences(planned: Executed, executed: Executed) -> list[str]:
+    """What Spark does besides what was planned, and does not of it."""
+    added, missing = executed.exchanges - planned.exchanges, planned.exchanges - executed.exchanges
+    found = [f"Spark added an exchange: {each}" for each in added.elements()]
+    found += [f"Spark left out an exchange: {each}" for each in missing.elements()]
+    if executed.sorts > planned.sorts:
+        found.append(f"Spark sorts {executed.sorts} times, {planned.sorts} were planned")
+    return found
+
+
+def as_planned(optimized: Optimized) -> Executed:
+    """The exchanges and sorts of a plan, each as often as it is run."""
+    exchanges: Counter[Sent] = Counter()
+    sorts = 0
+    for root in optimized.roots:
+        for node in _each_use(root):
+            if isinstance(node.operator, ops.Move):
+                sent = _sent(node.operator)
+                exchanges.update([sent] if sent is not None else [])
+            sorts += isinstance(node.operator, ops.LocalSort | ops.InOrder | ops.RunReduce | ops.RunCombine)
+    return Executed(exchanges, sorts)
+
+
+def of_frame(frame: DataFrame) -> Executed:
+    """What Spark would run, before any of it has run."""
+    return of_text(frame._jdf.queryExecution().executedPlan().toString().splitlines())
+
+
+def of_text(lines: Iterable[str]) -> Executed:
+    found = [re.sub(r"^[\s:+*()\d-]*", "", line) for line in lines]
+    exchanges = Counter(sent for line in found if (sent := _read(line)) is not None)
+    return Executed(exchanges, sum(line.startswith("Sort [") for line in found))
+
+
+def _each_use(root: Physical) -> Iterator[Physical]:
+    """Every node as often as it is used, without what Spark's own operator for the first rows stands for."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        below = list(node.inputs)
+        if isinstance(node.operator, ops.FirstRows):
+            while isinstance(below[0].operator, ops.PartialFirstRows | ops.LocalSort | ops.InOrder) or (
+                isinstance(below[0].operator, ops.Move) and isinstance(below[0].operator.how, FullMerge)
+            ):
+                below = list(below[0].inputs)
+        waiting.extend(below)
+
+
+def _sent(move: ops.Move) -> Sent | None:
+    scheme = getattr(move.how, "scheme", None)
+    match scheme:
+        case None:
+            return Sent("gather", frozenset(), 1)
+        case Replicated():
+            return None
+        case Partitioned(function=HashFunction() as function, columns=columns):
+            return Sent("hash", frozenset(c.spark_name for c in columns), function.partitions)
+        case Partitioned(function=RangeFunction() as function, columns=columns):
+            return Sent("range", frozenset(c.spark_name for c in columns), function.partitions)
+        case _:
+            return Sent("anyhow", frozenset(), getattr(scheme, "partitions", None) or 0)
+
+
+_EXCHANGE = re.compile(r"Exchange (\w+)(?:\((.*?)\))?, [A-Z_]+")
+
+
+def _read(line: str) -> Sent | None:
+    found = _EXCHANGE.match(line)
+    if found is None:
+        return None
+    kind, inside = found[1], found[2] or ""
+    *columns, last = [part.strip() for part in inside.split(",")]
+    names = frozenset(re.sub(r"#\d+L?.*$", "", column) for column in columns)
+    match kind:
+        case "SinglePartition":
+            return Sent("gather", frozenset(), 1)
+        case "hashpartitioning":
+            return Sent("hash", names, int(last))
+        case "rangepartitioning":
+            return Sent("range", names, int(last))
+        case "RoundRobinPartitioning":
+            return Sent("anyhow", frozenset(), int(last))
+        case _:
+            return Sent("number", frozenset(), int(last) if last.isdecimal() else 0)
