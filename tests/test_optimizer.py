@@ -326,3 +326,19 @@ def _script(tmp_path: Path, tables: str, text: str) -> Optimized:
 def kinds(plan: Physical) -> Iterator[str]:
     for node in plan.walk():
         yield type(node.operator).__name__
+
+
+def test_without_the_rule_joins_stay_as_written(tmp_path: Path) -> None:
+    script = Described(tmp_path, parse(THREE)).bind("select r.a from r join s on r.a = s.a join q on q.a = s.a")
+    chosen = optimize(script, Options(disabled=frozenset(("order_joins",)))).outputs[0][1]
+    assert len([node for node in chosen.walk() if isinstance(node.operator, ops.HashJoin | ops.MergeJoin)]) == 2
+
+
+THREE = """
+r  rows=1000
+    a bigint distinct=100
+s  rows=1000
+    a bigint distinct=100
+q  rows=10
+    a bigint distinct=10
+"""

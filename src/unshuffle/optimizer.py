@@ -36,7 +36,7 @@ from unshuffle.properties import Dependencies, Required
 from unshuffle.properties.through import through_project
 from unshuffle.rules import aggregates, decompose, joins, tops
 from unshuffle.rules.implement import Implement
-from unshuffle.rules.joins import gather_joins
+from unshuffle.rules.joins import gather_joins, order_joins
 from unshuffle.rules.normalize import normalize_script
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.search.implementation import Implementation
@@ -137,9 +137,11 @@ class _Run:
         self.memo = Memo(self._estimate, rules, numbers, trace, options.expressions)
         implement = Implement(lambda rows, bytes: self.model.machine.file_pieces(bytes))
         self.search = Search(implement, self.model, trace, options.steps)
-        plans = gather_joins(Foreign("", tuple(("", output.plan) for output in script.outputs), (), "")).children
+        # Joins that are not gathered stay in the order they were written in.
+        gathered = gather_joins if order_joins.__name__ not in options.disabled else lambda plan: plan
+        plans = gathered(Foreign("", tuple(("", output.plan) for output in script.outputs), (), "")).children
         self.roots = [self.memo.insert(plan) for plan in plans]
-        self.apart = [(plan, self.memo.insert(gather_joins(plan))) for plan in _standing_alone(script)]
+        self.apart = [(plan, self.memo.insert(gathered(plan))) for plan in _standing_alone(script)]
         self._keeps = options.keeps
         self._again: dict[int, list[Implementation]] = {}  # how each use of a shared rowset computes it for itself
         self.trace = trace
