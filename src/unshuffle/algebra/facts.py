@@ -81,6 +81,10 @@ def _leaf(plan: Any, inputs: Sequence[Facts]) -> Facts:
     return of_table(plan.columns)
 
 
+def _table(plan: TableScan, inputs: Sequence[Facts]) -> Facts:
+    return of_table(plan.columns, plan.keys)
+
+
 def _scan(plan: Scan, inputs: Sequence[Facts]) -> Facts:
     return of_table(plan.columns, plan.keys, plan.dependencies)
 
@@ -286,7 +290,7 @@ def _reference(plan: Reference, inputs: Sequence[Facts]) -> Facts:
 
 _RULES: dict[type, Callable[[Any, Sequence[Facts]], Facts]] = {
     Scan: _scan,
-    TableScan: _leaf,
+    TableScan: _table,
     Values: _values,
     Project: _project,
     Filter: _filter,

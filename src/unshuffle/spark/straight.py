@@ -42,11 +42,12 @@ from unshuffle.algebra.logical import (
     Values,
     Window,
 )
-from unshuffle.algebra.sql import literal, order_words, quote, to_sql
+from unshuffle.algebra.sql import literal, order_words, quote
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
-from unshuffle.spark import files, user_operators
+from unshuffle.spark import files, relations, user_operators
+from unshuffle.spark.columns import Placeholders, frame_of, parser
 
 
 @contextmanager
@@ -63,6 +64,7 @@ class Straight:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._views: list[str] = []
+        self._placeholders = Placeholders(_name, self._subquery)
         self._shared: dict[int, tuple[Shared, str]] = {}
 
     def result(self, plan: Plan) -> DataFrame:
@@ -73,6 +75,8 @@ class Straight:
     def frame(self, plan: Plan) -> DataFrame:
         """The plan as a DataFrame whose columns are named by `Column.spark_name`."""
         match plan:
+            case Scan(files=source) if source.relation is not None:
+                return relations.scan(self._spark, plan)
             case Scan(files=source):
                 reader = files.read if isinstance(source.format, Format) else user_operators.extract
                 return reader(self._spark, plan)
@@ -82,8 +86,25 @@ class Straight:
                 return user_operators.reduce(self.frame(plan.child), plan)
             case Combine():
                 return user_operators.combine(self.frame(plan.left), self.frame(plan.right), plan)
+            case TableScan():
+                return relations.table(self._spark, plan)
+            case Foreign() if plan.operator is not None:
+                return relations.foreign(self._spark, plan, [self.frame(each) for each in plan.children])
             case _:
-                return self._spark.sql(self.sql(plan))
+                return self._analyzed(plan)
+
+    def _analyzed(self, plan: Plan) -> DataFrame:
+        """A plan of relational operators, as the text that says it."""
+        # Expressions without a text are put into this text only; a frame inside it has its own.
+        outside, self._placeholders = self._placeholders, Placeholders(_name, self._subquery)
+        try:
+            text = self.sql(plan)
+            if self._placeholders.is_empty:
+                return self._spark.sql(text)
+            parsed = parser(self._spark).parsePlan(text)
+            return frame_of(self._spark, self._placeholders.filled(self._spark, parsed))
+        finally:
+            self._placeholders = outside
 
     def drop_views(self) -> None:
         for view in self._views:
@@ -101,10 +122,10 @@ class Straight:
 
     def sql(self, plan: Plan) -> str:
         match plan:
-            case Scan() | Process() | Reduce() | Combine():
+            case Scan() | TableScan() | Process() | Reduce() | Combine():
                 return f"SELECT * FROM {self._view(self.frame(plan))}"
-            case TableScan(name=name):
-                return f"SELECT * FROM (SELECT * FROM {'.'.join(map(quote, name))}) AS t({_names(plan.columns)})"
+            case Foreign() if plan.operator is not None:
+                return f"SELECT * FROM {self._view(self.frame(plan))}"
             case Values():
                 return self._values(plan)
             case Project(child, outputs):
@@ -209,7 +230,7 @@ class Straight:
     # --- expressions as SQL
 
     def _expression(self, expression: Expression) -> str:
-        return to_sql(expression, _name, self._subquery)
+        return self._placeholders.text(expression)
 
     def _subquery(self, plan: Plan) -> str:
         # Columns by name: a GROUP BY of nothing may have one more than it says.

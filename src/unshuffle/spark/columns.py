@@ -1,0 +1,131 @@
+"""Our expressions as Spark's, those included that no SQL text can say.
+
+Whatever has a text is its text. An `Opaque` expression stands in the text under a name that no column has. When Spark has
+parsed the text, the JVM's own expression is put in that name's place, over the arguments as they are by then; only what is
+not resolved yet is resolved by the analyzer afterwards, so a function keeps its seed, its time zone and its mode.
+
+A Scala map is a partial function, so Catalyst's `transform` takes one that says what comes in place of what. With that, no
+code of ours runs in the JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql.functions import expr
+
+from unshuffle.algebra.expressions import Expression, Opaque, walk
+from unshuffle.algebra.logical import Plan
+from unshuffle.algebra.sql import quote, to_sql
+from unshuffle.catalog.schema import Column
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueCode:
+    """What an `Opaque` expression keeps for us: Catalyst's expression, and the parts of it that its arguments replace."""
+
+    expression: Any
+    holes: tuple[Any, ...]
+
+
+def column(
+    spark: SparkSession,
+    expression: Expression,
+    name_of: Callable[[Column], str],
+    subquery: Callable[[Plan], str],
+    placeholders: Placeholders | None = None,
+) -> SparkColumn:
+    """A Spark column for an expression, over a frame that has our columns under the names of `name_of` (a text ready to
+    stand in SQL). `subquery` gives the text of a sub-query's plan; where that holds opaque expressions too, it must have
+    been written with the same `placeholders`."""
+    placeholders = placeholders or Placeholders(name_of, subquery)
+    text = placeholders.text(expression)
+    if placeholders.is_empty:
+        return expr(text)
+    query = placeholders.filled(spark, parser(spark).parsePlan(f"SELECT {text} AS value"))
+    converted = jvm(spark).org.apache.spark.sql.classic.ExpressionUtils.column(query.projectList().apply(0).child())
+    return ClassicColumn(converted)
+
+
+def is_plain(expression: Expression) -> bool:
+    """Does its SQL text say all of it? The plans of its sub-queries are not looked at."""
+    return not any(isinstance(part, Opaque) for part in walk(expression))
+
+
+@dataclass
+class Placeholders:
+    """The opaque expressions that a text refers to, and what it calls each of them."""
+
+    name_of: Callable[[Column], str]
+    subquery: Callable[[Plan], str]
+    _found: dict[str, Opaque] = field(default_factory=dict)
+
+    def text(self, expression: Expression) -> str:
+        return to_sql(expression, self.name_of, self.subquery, self.name)
+
+    def name(self, opaque: Opaque) -> str:
+        """What stands for it in a text. Each place has a name of its own, also for two random numbers of one seed."""
+        name = f"unshuffle_opaque_{len(self._found) + 1}"
+        self._found[name] = opaque
+        return quote(name)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._found
+
+    def filled(self, spark: SparkSession, plan: Any) -> Any:
+        """A parsed plan with the expressions in their places."""
+        # An argument may hold others: they are found while it is written, so the latest is done first.
+        done: dict[str, Any] = {}
+        names = list(self._found)
+        arguments: dict[str, list[Any]] = {}
+        for name in names:
+            arguments[name] = [parsed(spark, self.text(each)) for each in self._found[name].arguments]
+            names.extend(new for new in self._found if new not in arguments and new not in names)
+        for name in reversed(names):
+            inside = [_replaced(spark, each, done) for each in arguments[name]]
+            code: OpaqueCode = self._found[name].code
+            pairs = list(zip(code.holes, inside, strict=True))
+            done[name] = code.expression.transform(scala_map(spark, pairs)) if pairs else code.expression
+        pairs = [(parsed(spark, quote(name)), made) for name, made in done.items()]
+        return plan.transformAllExpressionsWithSubqueries(scala_map(spark, pairs))
+
+
+def _replaced(spark: SparkSession, expression: Any, done: Mapping[str, Any]) -> Any:
+    if not done:
+        return expression
+    return expression.transform(scala_map(spark, [(parsed(spark, quote(name)), made) for name, made in done.items()]))
+
+
+# --------------------------------------------------------------------------------------------------------------- the JVM
+
+
+def jvm(spark: SparkSession) -> Any:
+    found = spark._jvm
+    assert found is not None
+    return found
+
+
+def parser(spark: SparkSession) -> Any:
+    return spark._jsparkSession.sessionState().sqlParser()
+
+
+def parsed(spark: SparkSession, text: str) -> Any:
+    return parser(spark).parseExpression(text)
+
+
+def scala_map(spark: SparkSession, pairs: list[tuple[Any, Any]]) -> Any:
+    made = jvm(spark).java.util.HashMap()
+    for key, value in pairs:
+        made.put(key, value)
+    return jvm(spark).PythonUtils.toScalaMap(made)
+
+
+def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
+    """A logical plan of the JVM's as a DataFrame."""
+    return DataFrame(jvm(spark).org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
