@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle.algebra.expressions import (
@@ -83,16 +84,33 @@ def logical_plan(frame: DataFrame, catalog: str | Path | None = None) -> Script:
     try:
         plan = reader.read(read_plan(analyzed)).plan
     except _NeedsInlining:
-        inlined = jvm(spark).org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False).apply(analyzed)
-        reader = PlanReader(spark, catalog)
-        plan = reader.read(read_plan(inlined)).plan
+        reader = PlanReader(spark, catalog, is_inlined=True)
+        tree = read_plan(_inlined(spark, analyzed))
+        try:
+            plan = reader.read(tree).plan
+        except _NeedsInlining:
+            plan = reader.whole(tree, "common table expressions that cannot be inlined").plan
     return Script((Output(_named(plan, frame.columns, reader.columns), None),))
 
 
 def _with_cached_data(spark: SparkSession, plan: Any) -> Any:
     """The plan over what the user has cached of it, as Spark itself would run it."""
     cache = spark._jsparkSession.sharedState().cacheManager()
-    return plan if cache.isEmpty() else cache.useCachedData(plan)
+    if cache.isEmpty():
+        return plan
+    try:
+        return cache.useCachedData(plan, getattr(cache, "useCachedData$default$2")())
+    except Py4JError:  # before Spark 4.3
+        return cache.useCachedData(plan)
+
+
+def _inlined(spark: SparkSession, plan: Any) -> Any:
+    """The plan with every common table expression where it is used."""
+    inline = jvm(spark).org.apache.spark.sql.catalyst.optimizer.InlineCTE
+    try:
+        return inline(True, False, False).apply(plan)
+    except Py4JError:  # before Spark 4.3
+        return inline(True, False).apply(plan)
 
 
 def _named(plan: Plan, names: Sequence[str], numbers: ColumnNumbers) -> Plan:
@@ -113,6 +131,7 @@ class PlanReader:
 
     spark: SparkSession
     catalog: str | Path | None = None
+    is_inlined: bool = False  # are there no common table expressions but recursive ones?
     columns: ColumnNumbers = field(default_factory=ColumnNumbers)
     _outer: list[Scope] = field(default_factory=list)
     _shared: dict[int, Shared] = field(default_factory=dict)
@@ -138,6 +157,8 @@ class PlanReader:
                 reason = str(problem)
         elif not node.children:
             return self._relation(node)
+        elif node.kind == "UnionLoop":
+            return self.whole(node, "a recursion")
         return self._foreign(node, reason)
 
     def _subquery(self, node: Node, scopes: Sequence[Scope]) -> Plan:
@@ -172,8 +193,6 @@ class PlanReader:
         """A leaf that only Spark can read: rows in memory, a table of some other source."""
         if self._outer and node.mentions("OuterReference"):
             raise NotUnderstood(f"{node.kind} with columns of the query around it")
-        if node.kind in ("CTERelationRef", "UnionLoopRef"):
-            raise _NeedsInlining
         columns, numbers = self._output_of(node)
         return Read(TableScan((_word(node.kind),), columns, node.jvm, rows), numbers)
 
@@ -364,8 +383,15 @@ class PlanReader:
 
     # --- what we do not understand
 
+    def whole(self, node: Node, reason: str) -> Read:
+        """A part of a plan that Spark runs, with all that is below it."""
+        if not self.is_inlined:
+            raise _NeedsInlining
+        columns, numbers = self._output_of(node)
+        return Read(Foreign(_first_line(node.jvm), (), columns, reason, OperatorCode(node.jvm, ())), numbers)
+
     def _foreign(self, node: Node, reason: str) -> Read:
-        if node.mentions("CTERelationRef") or node.kind in ("WithCTE", "UnionLoop"):
+        if not self.is_inlined and (node.mentions("CTERelationRef") or node.kind == "WithCTE"):
             raise _NeedsInlining
         if self._outer and node.mentions("OuterReference"):
             raise NotUnderstood(reason)

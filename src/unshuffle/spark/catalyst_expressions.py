@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from unshuffle.algebra.expressions import (
@@ -273,7 +274,7 @@ class _Reading:
             value, type = jvm.eval(None), self._type_of(node)
             if type is None or pa.types.is_nested(type) or jvm.nullable() != (value is None):
                 return None
-        except Py4JError:
+        except (Py4JError, PySparkException):
             return None  # an error of the query's, to be raised when it runs; or one of CURRENT_DATE's kind
         if value is None:
             return Literal(None, type)

@@ -59,10 +59,9 @@ def aggregate(reader: PlanReader, node: Node) -> Read:
 
 
 def deduplicate(reader: PlanReader, node: Node) -> Read:
-    """Of the rows that agree on some columns any one, which is what Spark makes of it too."""
+    """Of the rows that agree on some columns any one, which is what Spark makes of it too. (The `dedupSpec` of Spark 4.3
+    says how the user named the columns.)"""
     reader.only(node, "keys", "child", "dedupSpec")
-    if node.jvm.dedupSpec().isDefined():
-        raise NotUnderstood("Deduplicate with dedupSpec")
     child = reader.child(node)
     keys = tuple(dict.fromkeys(child.scope[each.id] for each in node.expressions("keys")))
     if not keys:

@@ -1,7 +1,7 @@
 """Our expressions as Spark's, those included that no SQL text can say.
 
-Whatever has a text is its text. An `Opaque` expression stands in the text under a name that no column has. When Spark has
-parsed the text, the JVM's own expression is put in that name's place, over the arguments as they are by then; only what is
+Whatever has a text is its text. An `Opaque` expression stands in the text as a call that nobody defines. When Spark has
+parsed the text, the JVM's own expression is put in that call's place, over the arguments as they are by then; only what is
 not resolved yet is resolved by the analyzer afterwards, so a function keeps its seed, its time zone and its mode.
 
 A Scala map is a partial function, so Catalyst's `transform` takes one that says what comes in place of what. With that, no
@@ -21,7 +21,7 @@ from pyspark.sql.functions import expr
 
 from unshuffle.algebra.expressions import Expression, Opaque, walk
 from unshuffle.algebra.logical import Plan
-from unshuffle.algebra.sql import quote, to_sql
+from unshuffle.algebra.sql import to_sql
 from unshuffle.catalog.schema import Column
 
 
@@ -59,7 +59,8 @@ def is_plain(expression: Expression) -> bool:
 
 @dataclass
 class Placeholders:
-    """The opaque expressions that a text refers to, and what it calls each of them."""
+    """The opaque expressions that a text refers to, and the call that stands there for each of them: a name would not do,
+    for a field of it would be read as a column of a table."""
 
     name_of: Callable[[Column], str]
     subquery: Callable[[Plan], str]
@@ -69,10 +70,10 @@ class Placeholders:
         return to_sql(expression, self.name_of, self.subquery, self.name)
 
     def name(self, opaque: Opaque) -> str:
-        """What stands for it in a text. Each place has a name of its own, also for two random numbers of one seed."""
-        name = f"unshuffle_opaque_{len(self._found) + 1}"
-        self._found[name] = opaque
-        return quote(name)
+        """What stands for it in a text. Each place has its own, also for two random numbers of one seed."""
+        call = f"unshuffle_opaque({len(self._found) + 1})"
+        self._found[call] = opaque
+        return call
 
     @property
     def is_empty(self) -> bool:
@@ -92,14 +93,14 @@ class Placeholders:
             code: OpaqueCode = self._found[name].code
             pairs = list(zip(code.holes, inside, strict=True))
             done[name] = code.expression.transform(scala_map(spark, pairs)) if pairs else code.expression
-        pairs = [(parsed(spark, quote(name)), made) for name, made in done.items()]
+        pairs = [(parsed(spark, name), made) for name, made in done.items()]
         return plan.transformAllExpressionsWithSubqueries(scala_map(spark, pairs))
 
 
 def _replaced(spark: SparkSession, expression: Any, done: Mapping[str, Any]) -> Any:
     if not done:
         return expression
-    return expression.transform(scala_map(spark, [(parsed(spark, quote(name)), made) for name, made in done.items()]))
+    return expression.transform(scala_map(spark, [(parsed(spark, name), made) for name, made in done.items()]))
 
 
 # --------------------------------------------------------------------------------------------------------------- the JVM

@@ -49,7 +49,8 @@ def foreign(spark: SparkSession, node: Foreign, inputs: Sequence[DataFrame]) -> 
     code: OperatorCode = node.operator
     given: dict[Path, Any] = {}
     for (path, columns), frame in zip(code.inputs, inputs, strict=True):
-        chosen = frame.select(*(col(quote(column.spark_name)) for column in columns))
+        # Under the names that a user's function knows them by.
+        chosen = frame.select(*(col(quote(column.spark_name)).alias(column.name) for column in columns))
         given[path] = chosen._jdf.queryExecution().analyzed()
     made = _rebuilt(spark, code.operator, (), given)
     return frame_of(spark, made).toDF(*(column.spark_name for column in node.columns))

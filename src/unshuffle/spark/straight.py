@@ -70,7 +70,8 @@ class Straight:
     def result(self, plan: Plan) -> DataFrame:
         """The plan as a DataFrame under the names the user gave its columns."""
         frame = self.frame(plan)
-        return frame.toDF(*(column.name for column in plan.columns))
+        # Rows of no columns have one here, so that SQL can say them.
+        return frame.toDF(*(column.name for column in plan.columns)) if plan.columns else frame.select()
 
     def frame(self, plan: Plan) -> DataFrame:
         """The plan as a DataFrame whose columns are named by `Column.spark_name`."""
