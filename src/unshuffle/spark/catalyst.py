@@ -405,7 +405,8 @@ class PlanReader:
                 reason = f"{reason}; {read.plan.reason}" if reason not in read.plan.reason else read.plan.reason
             else:
                 inputs.append(read.plan)
-                places.append(((place,), read.plan.columns))
+                scope = read.scope
+                places.append(((place,), tuple(scope[number] for number in read.numbers)))
         if self._outer and any(map(outer_columns, inputs)):
             raise NotUnderstood(reason)
         columns, numbers = self._output_of(node)

@@ -49,11 +49,22 @@ def foreign(spark: SparkSession, node: Foreign, inputs: Sequence[DataFrame]) -> 
     code: OperatorCode = node.operator
     given: dict[Path, Any] = {}
     for (path, columns), frame in zip(code.inputs, inputs, strict=True):
-        # Under the names that a user's function knows them by.
-        chosen = frame.select(*(col(quote(column.spark_name)).alias(column.name) for column in columns))
-        given[path] = chosen._jdf.queryExecution().analyzed()
+        given[path] = _input(spark, frame, columns)
     made = _rebuilt(spark, code.operator, (), given)
     return frame_of(spark, made).toDF(*(column.spark_name for column in node.columns))
+
+
+def _input(spark: SparkSession, frame: DataFrame, columns: Sequence[Column]) -> Any:
+    """An operator's input: its columns in their order, under the names that a user's function knows them by."""
+    once = list(dict.fromkeys(columns))
+    chosen = frame.select(*(col(quote(column.spark_name)).alias(column.name) for column in once))
+    plan = chosen._jdf.queryExecution().analyzed()
+    if len(once) == len(columns):
+        return plan
+    # A column that was there twice must be one column twice: Spark finds a group's keys among its values that way.
+    output = plan.output()
+    listed = jvm(spark).PythonUtils.toSeq([output.apply(once.index(column)) for column in columns])
+    return jvm(spark).org.apache.spark.sql.catalyst.plans.logical.Project(listed, plan)
 
 
 def _rebuilt(spark: SparkSession, operator: Any, path: Path, given: dict[Path, Any]) -> Any:
