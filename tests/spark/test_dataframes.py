@@ -15,7 +15,7 @@ from benchmarks import tpch
 from pyspark.errors import ArithmeticException
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
-from pyspark.sql.types import BooleanType, LongType
+from pyspark.sql.types import BooleanType, LongType, TimestampType
 
 from unshuffle.algebra import logical
 from unshuffle.algebra.expressions import Call, Literal, Opaque, walk
@@ -28,6 +28,7 @@ from unshuffle.rules.rewriting import Rewriting
 from unshuffle.spark.catalyst import logical_plan
 from unshuffle.spark.columns import column
 from unshuffle.spark.environment import arrow_type
+from unshuffle.spark.relations import dressed
 from unshuffle.spark.straight import translation
 
 pytestmark = pytest.mark.spark
@@ -439,6 +440,41 @@ def test_time_zones(spark: SparkSession, frames: Frames) -> None:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     plan = round_trip(elsewhere)
     assert {part.name for part in opaque(plan)} == {"cast"}
+
+
+def test_settings_that_change_what_a_text_says(spark: SparkSession, frames: Frames) -> None:
+    settings = {"spark.sql.parser.escapedStringLiterals": "true", "spark.sql.timestampType": "TIMESTAMP_NTZ"}
+    frame = frames["t"].where((F.col("s") == "it's \\ \n") | F.col("s").like("\\\\%")).select(
+        "id", F.col("at").cast("date").cast(TimestampType()), F.lit("'"), F.lit(datetime.datetime(2024, 1, 1))
+    )  # fmt: skip
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        round_trip(frame)
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+
+
+def test_a_constant_orders_nothing(frames: Frames) -> None:
+    plan = understood(frames["t"].orderBy(F.lit("x"), F.lit(1) + 1, F.col("id").desc(), "s"), in_order=True)
+    (sort,) = [node for node in operators(plan) if isinstance(node, logical.Sort)]
+    assert len(sort.order) == 2
+
+
+def test_a_plan_too_deep_to_read_stays_whole(frames: Frames) -> None:
+    frame = frames["u"]
+    for place in range(250):
+        frame = frame.select("*").where(F.col("id") >= -place)
+    (node,) = foreign(round_trip(frame))
+    assert not node.inputs
+
+
+def test_metadata_are_put_back(frames: Frames) -> None:
+    frame = frames["u"].select(F.col("id").alias("a.b", metadata={"note": "x"}), F.col("k").alias("a.b"))
+    with translation(frame.sparkSession) as straight:
+        ours = dressed(straight.result(converted(frame)), frame)
+    assert ours.schema == frame.schema
 
 
 def test_ansi_errors_stay_errors(spark: SparkSession, frames: Frames) -> None:

@@ -48,10 +48,10 @@ from unshuffle.algebra.logical import (
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.errors import UserError
-from unshuffle.spark.catalyst_expressions import ExpressionReader, NotUnderstood, Scope, Settings, is_nullable
+from unshuffle.spark.catalyst_expressions import ExpressionReader, Scope, Settings, is_nullable
 from unshuffle.spark.catalyst_groups import aggregate, deduplicate, expand
 from unshuffle.spark.catalyst_relations import file_scan
-from unshuffle.spark.catalyst_tree import Node, Read, read_plan
+from unshuffle.spark.catalyst_tree import Node, NotUnderstood, Read, read_plan
 from unshuffle.spark.columns import jvm
 from unshuffle.spark.relations import OperatorCode
 from unshuffle.spark.session import check
@@ -90,6 +90,9 @@ def logical_plan(frame: DataFrame, catalog: str | Path | None = None) -> Script:
             plan = reader.read(tree).plan
         except _NeedsInlining:
             plan = reader.whole(tree, "common table expressions that cannot be inlined").plan
+    except (Py4JError, RecursionError):
+        reader = PlanReader(spark, catalog, is_inlined=True)
+        plan = reader.whole(Node.of(analyzed), "a plan that cannot be read from Python").plan
     return Script((Output(_named(plan, frame.columns, reader.columns), None),))
 
 
@@ -186,7 +189,7 @@ class PlanReader:
     def _file_relation(self, node: Node) -> Read:
         output = node.expressions("output")
         columns = self.attributes(output)
-        scan = file_scan(self.spark, node.jvm, columns, self.catalog)
+        scan = file_scan(node.jvm, columns, self.catalog)
         return Read(scan, tuple(each.id for each in output)) if scan is not None else self._relation(node)
 
     def _relation(self, node: Node, rows: int | None = None) -> Read:
@@ -272,7 +275,9 @@ class PlanReader:
             raise NotUnderstood("a sort within partitions")
         child = self.child(node)
         keys = self.expressions.sort_keys(node.expressions("order"), [*self._outer, child.scope])
-        return Read(Sort(child.plan, keys), child.numbers)
+        # A constant orders nothing, and a number would be read as the place of a column.
+        keys = tuple(key for key in keys if not isinstance(key.expression, Literal))
+        return Read(Sort(child.plan, keys) if keys else child.plan, child.numbers)
 
     def _limit(self, node: Node) -> Read:
         self.only(node, "limitExpr", "child")

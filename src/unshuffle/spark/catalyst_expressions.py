@@ -53,20 +53,16 @@ from unshuffle.catalog.types import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
-    VOID,
     arithmetic_type,
     is_decimal,
     is_integer,
     is_numeric,
 )
-from unshuffle.spark.catalyst_tree import Node, data_type
+from unshuffle.spark.catalyst_aggregates import NEVER_NULL, aggregate, window
+from unshuffle.spark.catalyst_tree import Node, NotUnderstood, data_type
 from unshuffle.spark.columns import OpaqueCode
 
 Scope = Mapping[int, Column]  # the columns of an operator's inputs by Catalyst's numbers
-
-
-class NotUnderstood(Exception):
-    """The operator around it must stay Spark's; the message says why."""
 
 
 # Functions of their children alone, by the class: our name, the type, and what the first argument must be (None: anything).
@@ -101,51 +97,6 @@ _CALLS: dict[str, tuple[str, DataType, tuple[pa.DataType, ...] | None]] = {
 _CALL_FIELDS = {"left", "right", "child", "value", "list", "str", "pos", "len", "startDate", "endDate", "days"}
 _ARITHMETIC = {"Add": "+", "Subtract": "-", "Multiply": "*", "Divide": "/", "Remainder": "%", "IntegralDivide": "div"}
 
-# Aggregates of their children alone: our name, and the type (a callable: of the first argument's).
-_AGGREGATES: dict[str, tuple[str, DataType | Callable[[pa.DataType], DataType]]] = {
-    "Count": ("count", BIGINT),
-    "CountIf": ("count_if", BIGINT),
-    "Sum": ("sum", lambda type: _sum_type(type)),
-    "Average": ("avg", lambda type: _average_type(type)),
-    "Min": ("min", lambda type: type),
-    "Max": ("max", lambda type: type),
-    "First": ("first", lambda type: type),
-    "Last": ("last", lambda type: type),
-    "AnyValue": ("any_value", lambda type: type),
-    "MaxBy": ("max_by", lambda type: type),
-    "MinBy": ("min_by", lambda type: type),
-    "CollectList": ("collect_list", lambda type: pa.list_(type)),
-    "CollectSet": ("collect_set", lambda type: pa.list_(type)),
-    "BoolAnd": ("bool_and", BOOLEAN),
-    "BoolOr": ("bool_or", BOOLEAN),
-    "StddevSamp": ("stddev_samp", DOUBLE),
-    "StddevPop": ("stddev_pop", DOUBLE),
-    "VarianceSamp": ("var_samp", DOUBLE),
-    "VariancePop": ("var_pop", DOUBLE),
-    "Corr": ("corr", DOUBLE),
-    "Median": ("median", None),
-    "ApproximatePercentile": ("percentile_approx", None),
-    "HyperLogLogPlusPlus": ("approx_count_distinct", BIGINT),
-}
-# Fields that may be there, and with what value: "mode" is the session's, "flag" is asked for where it matters.
-_AGGREGATE_FIELDS: dict[str, Any] = {
-    "mutableAggBufferOffset": 0,
-    "inputAggBufferOffset": 0,
-    "nullOnDivideByZero": True,
-    "relativeSD": 0.05,
-}
-_MAY_IGNORE_NULLS = {"First", "Last", "AnyValue"}
-_DEPEND_ON_ORDER = {"first", "last", "any_value", "max_by", "min_by", "collect_list", "collect_set"}
-_NEVER_NULL = {"count", "count_if", "collect_list", "collect_set", "approx_count_distinct"}
-
-_RANKS = {
-    "RowNumber": ("row_number", INT),
-    "Rank": ("rank", INT),
-    "DenseRank": ("dense_rank", INT),
-    "PercentRank": ("percent_rank", DOUBLE),
-    "CumeDist": ("cume_dist", DOUBLE),
-    "NTile": ("ntile", INT),
-}
 _SUBQUERIES = ("ScalarSubquery", "Exists", "InSubquery")
 # Where an opaque expression ends: what stands below is ours again.
 _HOLES = (*_SUBQUERIES, "AttributeReference", "OuterReference", "AggregateExpression", "WindowExpression")
@@ -159,6 +110,7 @@ class Settings:
     precision_loss: bool
     time_zone: str
     plain_strings: bool  # a backslash in a literal is only a backslash
+    zoned_timestamps: bool  # TIMESTAMP is an instant, as it is for us
 
     @classmethod
     def of(cls, spark: SparkSession) -> Settings:
@@ -170,6 +122,7 @@ class Settings:
             is_on("spark.sql.decimalOperations.allowPrecisionLoss"),
             str(spark.conf.get("spark.sql.session.timeZone")),
             is_on("spark.sql.parser.escapedStringLiterals"),
+            str(spark.conf.get("spark.sql.timestampType")) == "TIMESTAMP_LTZ",
         )
 
 
@@ -183,7 +136,7 @@ class ExpressionReader:
 
     def read(self, node: Node, scopes: Sequence[Scope]) -> Expression:
         """An expression of ours. The last of the scopes is the operator's own, those before are around its query."""
-        return _Reading(self, scopes).read(node)
+        return Reading(self, scopes).read(node)
 
     def sort_keys(self, nodes: Sequence[Node], scopes: Sequence[Scope]) -> tuple[SortKey, ...]:
         return tuple(
@@ -207,7 +160,7 @@ class ExpressionReader:
 
 
 @dataclass
-class _Reading:
+class Reading:
     reader: ExpressionReader
     scopes: Sequence[Scope]
     common: Expression | None = None  # what the expressions of a WITH refer to
@@ -219,7 +172,7 @@ class _Reading:
         found = rule(self, node) if rule is not None else None
         return found if found is not None else self._opaque(node)
 
-    def _children(self, node: Node) -> tuple[Expression, ...]:
+    def children(self, node: Node) -> tuple[Expression, ...]:
         return tuple(map(self.read, node.children))
 
     # --- leaves
@@ -247,11 +200,11 @@ class _Reading:
         if len(definitions) != 1 or any(each.kind == "With" for each in inside.walk()):
             return None
         value = self.read(definitions[0].children[0])
-        return _Reading(self.reader, self.scopes, value).read(inside) if is_deterministic(value) else None
+        return Reading(self.reader, self.scopes, value).read(inside) if is_deterministic(value) else None
 
     def _literal(self, node: Node) -> Expression | None:
         type, text = node.type, node.fields.get("value")
-        if type is None or pa.types.is_nested(type):
+        if not self._can_be_written(type):
             return None
         if text is None:
             return Literal(None, type)
@@ -271,8 +224,8 @@ class _Reading:
             jvm = node.jvm
             if not (jvm.foldable() and jvm.deterministic()):
                 return None
-            value, type = jvm.eval(None), self._type_of(node)
-            if type is None or pa.types.is_nested(type) or jvm.nullable() != (value is None):
+            value, type = jvm.eval(None), self.type_of(node)
+            if not self._can_be_written(type) or jvm.nullable() != (value is None):
                 return None
         except (Py4JError, PySparkException):
             return None  # an error of the query's, to be raised when it runs; or one of CURRENT_DATE's kind
@@ -315,7 +268,7 @@ class _Reading:
         return Call("not", (operand,), BOOLEAN)
 
     def _like(self, node: Node) -> Expression | None:
-        text, pattern = self._children(node)
+        text, pattern = self.children(node)
         escape = str(node.jvm.escapeChar())
         if text.type != STRING or (self.reader.settings.plain_strings and escape != "\\"):
             return None
@@ -327,21 +280,21 @@ class _Reading:
         name, type, wanted = _CALLS[node.kind]
         if not node.fields.keys() <= _CALL_FIELDS or (node.kind == "In" and len(node.children) < 2):
             return None
-        arguments = self._children(node)
+        arguments = self.children(node)
         if wanted is not None and arguments[0].type not in wanted:
             return None
         return Call(name, arguments, type)
 
     def _coalesce(self, node: Node) -> Expression:
-        arguments = self._children(node)
+        arguments = self.children(node)
         return Call("coalesce", arguments, arguments[0].type)
 
     def _if(self, node: Node) -> Expression:
-        arguments = self._children(node)
+        arguments = self.children(node)
         return Call("if", arguments, arguments[1].type)
 
     def _case(self, node: Node) -> Expression:
-        parts = self._children(node)
+        parts = self.children(node)
         otherwise = parts[-1] if len(parts) % 2 else None
         branches = tuple(zip(parts[0 : len(parts) // 2 * 2 : 2], parts[1::2], strict=True))
         return Case(branches, otherwise, branches[0][1].type)
@@ -358,7 +311,7 @@ class _Reading:
 
     def _arithmetic(self, node: Node) -> Expression | None:
         operator = _ARITHMETIC[node.kind]
-        left, right = self._children(node)
+        left, right = self.children(node)
         if not (is_numeric(left.type) and is_numeric(right.type)):
             return None
         if is_decimal(left.type) and is_decimal(right.type):
@@ -368,10 +321,10 @@ class _Reading:
         else:
             return None
         # Sums and products of floating-point numbers overflow to infinity in every mode.
-        if not (pa.types.is_floating(left.type) and operator in "+-*") and not self._in_sessions_mode(node):
+        if not (pa.types.is_floating(left.type) and operator in "+-*") and not self.in_sessions_mode(node):
             return None
         if is_decimal(type) and not self.reader.settings.precision_loss:
-            type = self._type_of(node)
+            type = self.type_of(node)
         return Call(operator, (left, right), type)
 
     def _negative(self, node: Node) -> Expression | None:
@@ -384,106 +337,29 @@ class _Reading:
     def _cast(self, node: Node) -> Expression | None:
         type, zone = node.type, node.fields.get("timeZoneId")
         operand = self.read(node.children[0])
-        if type is None or operand.type is None or pa.types.is_nested(type) or pa.types.is_nested(operand.type):
+        if operand.type is None or pa.types.is_nested(operand.type) or not self._can_be_written(type):
             return None
         if zone not in (None, self.reader.settings.time_zone):
             return None
+        assert type is not None
         widened = is_integer(operand.type) and (is_integer(type) and operand.type.bit_width <= type.bit_width)
         if widened or (is_integer(operand.type) and type == DOUBLE):
             return Cast(operand, type)
         mode = node.jvm.evalMode().toString()
         return Cast(operand, type, safe=mode == "TRY") if mode in ("TRY", self.reader.settings.mode) else None
 
-    def _in_sessions_mode(self, node: Node) -> bool:
+    def _can_be_written(self, type: DataType) -> bool:
+        """Does the name of a type mean it in this session? Not where it holds others, which may be never NULL."""
+        if type == TIMESTAMP and not self.reader.settings.zoned_timestamps:
+            return False
+        return type is not None and not pa.types.is_nested(type)
+
+    def in_sessions_mode(self, node: Node) -> bool:
         settings = self.reader.settings
         if "evalContext" in node.fields:
             loss = str(settings.precision_loss).lower()
             return bool(node.jvm.evalContext().toString() == f"NumericEvalContext({settings.mode},{loss})")
         return bool(node.jvm.evalMode().toString() == settings.mode)
-
-    # --- aggregates and windows
-
-    def _aggregate(self, node: Node) -> Expression:
-        function, *where = node.children
-        if node.object("mode") != "Complete" or len(where) > 1:
-            raise NotUnderstood("an aggregate in parts")
-        call = self._aggregate_function(function)
-        condition = self.read(where[0]) if where else None
-        return replace(call, distinct=bool(node.fields["isDistinct"]), where=condition)
-
-    def _aggregate_function(self, node: Node) -> AggregateCall:
-        if node.kind not in _AGGREGATES or node.package != "org.apache.spark.sql.catalyst.expressions.aggregate.":
-            raise NotUnderstood(f"the aggregate {_name(node)}")
-        name, type = _AGGREGATES[node.kind]
-        ignore_nulls = node.fields.get("ignoreNulls") is True and node.kind in _MAY_IGNORE_NULLS
-        for key, value in _AGGREGATE_FIELDS.items():
-            if node.fields.get(key, value) != value:
-                raise NotUnderstood(f"the options of {name}")
-        if node.fields.get("ignoreNulls") is False and name.startswith("collect"):
-            raise NotUnderstood(f"{name} with NULLs")
-        arguments = self._children(node)
-        if callable(type):
-            type = type(arguments[0].type) if arguments[0].type is not None else None
-        elif type is None:
-            type = self._type_of(node)
-        floating = arguments and arguments[0].type is not None and pa.types.is_floating(arguments[0].type)
-        # Only sums of whole and decimal numbers overflow.
-        if node.kind in ("Sum", "Average") and not floating and not self._in_sessions_mode(node):
-            raise NotUnderstood(f"{name} in another ANSI mode than the session's")
-        deterministic = name not in _DEPEND_ON_ORDER
-        return AggregateCall(name, arguments, type, ignore_nulls=ignore_nulls, deterministic=deterministic)
-
-    def _window(self, node: Node) -> Expression:
-        function, specification = node.children
-        partitions = len(specification.fields.get("partitionSpec") or ())
-        keys = specification.children[partitions:-1]
-        partition = tuple(self.read(each) for each in specification.children[:partitions])
-        order = self.reader.sort_keys(keys, self.scopes)
-        call, framed = self._windowed(function)
-        frame = self._frame(specification.children[-1], bool(order)) if framed else None
-        return WindowCall(call, partition, order, frame)
-
-    def _windowed(self, node: Node) -> tuple[AggregateCall | Call, bool]:
-        """The function, and whether it has a frame of the user's choice."""
-        if node.kind == "AggregateExpression":
-            call = self._aggregate(node)
-            assert isinstance(call, AggregateCall)
-            return call, True
-        if node.kind in _RANKS and node.is_sparks_own:
-            name, type = _RANKS[node.kind]
-            return Call(name, self._children(node) if name == "ntile" else (), type), False
-        if node.kind in ("Lag", "Lead") and node.fields.get("ignoreNulls") is False and node.is_sparks_own:
-            arguments = self._children(node)
-            if isinstance(arguments[1], Literal) and isinstance(arguments[1].value, int):
-                last = arguments[2:] if arguments[2] != Literal(None, VOID) else ()
-                return Call(node.kind.lower(), (*arguments[:2], *last), arguments[0].type), False
-        if node.kind == "NthValue" and node.fields.get("ignoreNulls") is False and node.is_sparks_own:
-            arguments = self._children(node)
-            return AggregateCall("nth_value", arguments, arguments[0].type, deterministic=False), True
-        raise NotUnderstood(f"the window function {_name(node)}")
-
-    def _frame(self, node: Node, ordered: bool) -> str | None:
-        if node.kind != "SpecifiedWindowFrame":
-            raise NotUnderstood("a window frame")
-        unit = {"RowFrame": "ROWS", "RangeFrame": "RANGE"}[node.object("frameType")]
-        low, high = map(self._bound, node.children)
-        frame = f"{unit} BETWEEN {low} AND {high}"
-        default = "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-        whole = "BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
-        return None if (frame == default if ordered else frame.endswith(whole)) else frame
-
-    def _bound(self, node: Node) -> str:
-        words = {
-            "UnboundedPreceding$": "UNBOUNDED PRECEDING",
-            "UnboundedFollowing$": "UNBOUNDED FOLLOWING",
-            "CurrentRow$": "CURRENT ROW",
-        }
-        if node.kind in words:
-            return words[node.kind]
-        bound = self.read(node)
-        if not isinstance(bound, Literal) or type(bound.value) is not int:
-            raise NotUnderstood("the bounds of a window frame")
-        return f"{abs(bound.value)} {'PRECEDING' if bound.value < 0 else 'FOLLOWING'}"
 
     # --- sub-queries
 
@@ -514,37 +390,37 @@ class _Reading:
         jvm = node.jvm
         type = data_type(json.loads(jvm.dataType().json()))
         code = OpaqueCode(jvm, tuple(hole.jvm for hole in holes.values()))
-        made = Opaque(0, _name(node), code, arguments, type, bool(jvm.nullable()), bool(jvm.deterministic()))
+        made = Opaque(0, node.name, code, arguments, type, bool(jvm.nullable()), bool(jvm.deterministic()))
         return self.reader.interned(shape, made)
 
-    def _type_of(self, node: Node) -> DataType:
+    def type_of(self, node: Node) -> DataType:
         return data_type(json.loads(node.jvm.dataType().json()))
 
 
-_Rule = Callable[[_Reading, Node], Expression | None]
+_Rule = Callable[[Reading, Node], Expression | None]
 _RULES: dict[str, _Rule] = {
-    **dict.fromkeys(_CALLS, _Reading._call),
-    **dict.fromkeys(_ARITHMETIC, _Reading._arithmetic),
-    **dict.fromkeys(_SUBQUERIES, _Reading._subquery),
-    "AttributeReference": _Reading._attribute,
-    "OuterReference": _Reading._outer,
-    "Literal": _Reading._literal,
+    **dict.fromkeys(_CALLS, Reading._call),
+    **dict.fromkeys(_ARITHMETIC, Reading._arithmetic),
+    **dict.fromkeys(_SUBQUERIES, Reading._subquery),
+    "AttributeReference": Reading._attribute,
+    "OuterReference": Reading._outer,
+    "Literal": Reading._literal,
     "Alias": lambda reading, node: reading.read(node.children[0]),
-    "And": _Reading._connected,
-    "Or": _Reading._connected,
-    "Not": _Reading._not,
-    "Like": _Reading._like,
-    "Coalesce": _Reading._coalesce,
-    "If": _Reading._if,
-    "CaseWhen": _Reading._case,
-    "GetStructField": _Reading._struct_field,
-    "UnaryMinus": _Reading._negative,
-    "Abs": _Reading._negative,
-    "Cast": _Reading._cast,
-    "With": _Reading._with,
-    "CommonExpressionRef": _Reading._common_reference,
-    "AggregateExpression": _Reading._aggregate,
-    "WindowExpression": _Reading._window,
+    "And": Reading._connected,
+    "Or": Reading._connected,
+    "Not": Reading._not,
+    "Like": Reading._like,
+    "Coalesce": Reading._coalesce,
+    "If": Reading._if,
+    "CaseWhen": Reading._case,
+    "GetStructField": Reading._struct_field,
+    "UnaryMinus": Reading._negative,
+    "Abs": Reading._negative,
+    "Cast": Reading._cast,
+    "With": Reading._with,
+    "CommonExpressionRef": Reading._common_reference,
+    "AggregateExpression": aggregate,
+    "WindowExpression": window,
 }
 
 
@@ -564,9 +440,9 @@ def is_nullable(expression: Expression) -> bool:
         case Opaque(nullable=nullable):
             return nullable
         case AggregateCall(function=name):
-            return name not in _NEVER_NULL
+            return name not in NEVER_NULL
         case WindowCall(call=call):
-            return call.function not in ("row_number", "rank", "dense_rank", *_NEVER_NULL)
+            return call.function not in ("row_number", "rank", "dense_rank", *NEVER_NULL)
         case _:
             return True
 
@@ -584,12 +460,6 @@ def _shape(node: Node, holes: dict[str, Node], ends: tuple[str, ...]) -> str:
         return str(list(holes).index(text))
     plain = {key: value for key, value in node.fields.items() if key not in ("resultId", "exprId")}
     return f"{node.kind}{json.dumps(plain)}({','.join(_shape(child, holes, ends) for child in node.children)})"
-
-
-def _name(node: Node) -> str:
-    """What a reader of a plan may call it."""
-    given = node.fields.get("name") or node.fields.get("udfName")
-    return str(given) if isinstance(given, str) else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.kind).lower()
 
 
 def _value(text: Any, type: pa.DataType, number: Callable[[], Any]) -> Value:
@@ -614,15 +484,3 @@ def _value(text: Any, type: pa.DataType, number: Callable[[], Any]) -> Value:
     except (OverflowError, ValueError, decimal.InvalidOperation):
         return None
     return None
-
-
-def _sum_type(type: pa.DataType) -> DataType:
-    if is_decimal(type):
-        return pa.decimal128(min(38, type.precision + 10), type.scale)
-    return BIGINT if is_integer(type) else DOUBLE if pa.types.is_floating(type) else None
-
-
-def _average_type(type: pa.DataType) -> DataType:
-    if is_decimal(type):
-        return pa.decimal128(min(38, type.precision + 4), min(38, type.scale + 4))
-    return DOUBLE if is_numeric(type) else None

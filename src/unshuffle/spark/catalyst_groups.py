@@ -9,8 +9,8 @@ from unshuffle.algebra.expressions import AggregateCall, Call, Case, Expression,
 from unshuffle.algebra.logical import Distinct, Expand, GroupBy, Plan, Project, Values
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import BOOLEAN, INT
-from unshuffle.spark.catalyst_expressions import NotUnderstood, is_nullable
-from unshuffle.spark.catalyst_tree import Node, Read
+from unshuffle.spark.catalyst_expressions import is_nullable
+from unshuffle.spark.catalyst_tree import Node, NotUnderstood, Read
 
 if TYPE_CHECKING:
     from unshuffle.spark.catalyst import PlanReader

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from unshuffle.algebra.logical import Files, Format, Scan, TableScan
 from unshuffle.catalog import files
 from unshuffle.catalog.known import known_of
 from unshuffle.catalog.schema import Column
-from unshuffle.spark.columns import jvm
 
 _FORMATS = {
     "ParquetFileFormat": "Parquet",
@@ -25,9 +23,7 @@ _FORMATS = {
 _CHOOSE_FILES = {"pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "ignorecorruptfiles"}
 
 
-def file_scan(
-    spark: SparkSession, relation: Any, columns: tuple[Column, ...], catalog: str | Path | None
-) -> Scan | TableScan | None:
+def file_scan(relation: Any, columns: tuple[Column, ...], catalog: str | Path | None) -> Scan | TableScan | None:
     """The scan of a file relation, the table of a catalog's, None for any other source."""
     if relation.catalogTable().isDefined():
         name = relation.catalogTable().get().identifier().unquotedString()
@@ -42,7 +38,7 @@ def file_scan(
     if name is None or index.getClass().getSimpleName() != "InMemoryFileIndex" or stored != len(columns):
         return None
     paths = tuple(index.rootPaths().mkString("\n").split("\n"))
-    options = {key.lower(): str(value) for key, value in _dictionary(spark, source.options()).items()}
+    options = _options(source.options())
     base = options.get("basepath")
     if base is None and source.partitionSchema().length() > 0 and len(paths) == 1:
         base = paths[0]
@@ -70,5 +66,8 @@ def _known(scan: Scan, catalog: str | Path | None) -> Scan:
     return Scan(scan.label, counted, scan.columns, known.keys, known.dependencies, None, known.statistics)
 
 
-def _dictionary(spark: SparkSession, options: Any) -> dict[str, Any]:
-    return dict(jvm(spark).scala.jdk.javaapi.CollectionConverters.asJava(options))
+def _options(found: Any) -> dict[str, str]:
+    """A Scala map in one call: as text, where no option has the mark between two of them."""
+    text = found.mkString("\x01")
+    pairs = (each.partition(" -> ") for each in text.split("\x01") if each)
+    return {key.lower(): value for key, _, value in pairs}

@@ -29,6 +29,10 @@ _EXACT = re.compile(
 )
 
 
+class NotUnderstood(Exception):
+    """The operator around it must stay Spark's; the message says why."""
+
+
 @dataclass
 class Node:
     """An expression or a logical operator."""
@@ -38,6 +42,11 @@ class Node:
     fields: dict[str, Any]
     children: tuple[Node, ...]
     _find: Callable[[], Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, jvm: Any) -> Node:
+        """A node of which nothing is read."""
+        return cls(jvm.nodeName(), "", {}, (), lambda: jvm)
 
     @cached_property
     def jvm(self) -> Any:
@@ -99,6 +108,12 @@ class Node:
         number = self.fields["exprId"]["id"]
         assert isinstance(number, int)
         return number
+
+    @property
+    def name(self) -> str:
+        """What a reader of a plan may call it."""
+        given = self.fields.get("name") or self.fields.get("udfName")
+        return given if isinstance(given, str) else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.kind).lower()
 
     @property
     def is_sparks_own(self) -> bool:

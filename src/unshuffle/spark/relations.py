@@ -54,6 +54,21 @@ def foreign(spark: SparkSession, node: Foreign, inputs: Sequence[DataFrame]) -> 
     return frame_of(spark, made).toDF(*(column.spark_name for column in node.columns))
 
 
+def dressed(frame: DataFrame, original: DataFrame) -> DataFrame:
+    """The frame with its columns named like those of another, and described like them: metadata belong to a schema and not
+    to a plan."""
+    fields = original.schema.fields
+    numbered = frame.toDF(*(f"c{place}" for place in range(len(fields))))
+    return numbered.select(
+        *(
+            col(f"c{place}").alias(each.name, metadata=each.metadata)
+            if each.metadata
+            else col(f"c{place}").alias(each.name)
+            for place, each in enumerate(fields)
+        )
+    )
+
+
 def _input(spark: SparkSession, frame: DataFrame, columns: Sequence[Column]) -> Any:
     """An operator's input: its columns in their order, under the names that a user's function knows them by."""
     once = list(dict.fromkeys(columns))

@@ -76,8 +76,6 @@ class Straight:
     def frame(self, plan: Plan) -> DataFrame:
         """The plan as a DataFrame whose columns are named by `Column.spark_name`."""
         match plan:
-            case Scan(files=source) if source.relation is not None:
-                return relations.scan(self._spark, plan)
             case Scan(files=source):
                 reader = files.read if isinstance(source.format, Format) else user_operators.extract
                 return reader(self._spark, plan)
