@@ -48,7 +48,7 @@ from unshuffle.algebra.logical import (
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.errors import UserError
-from unshuffle.spark.catalyst_expressions import ExpressionReader, Scope, Settings, is_nullable
+from unshuffle.spark.catalyst_expressions import ExpressionReader, Scope, is_nullable
 from unshuffle.spark.catalyst_groups import aggregate, deduplicate, expand
 from unshuffle.spark.catalyst_relations import file_scan
 from unshuffle.spark.catalyst_tree import Node, NotUnderstood, Read, read_plan
@@ -142,7 +142,7 @@ class PlanReader:
     _kept: list[Node] = field(default_factory=list)  # an id is only good while what it names is alive
 
     def __post_init__(self) -> None:
-        self.expressions = ExpressionReader(Settings.of(self.spark), self._subquery)
+        self.expressions = ExpressionReader(self.spark, self._subquery)
 
     def read(self, node: Node) -> Read:
         if id(node) not in self._done:

@@ -14,13 +14,16 @@ import datetime
 import decimal
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from unshuffle.algebra.expressions import (
@@ -60,7 +63,7 @@ from unshuffle.catalog.types import (
 )
 from unshuffle.spark.catalyst_aggregates import NEVER_NULL, aggregate, window
 from unshuffle.spark.catalyst_tree import Node, NotUnderstood, data_type
-from unshuffle.spark.columns import OpaqueCode
+from unshuffle.spark.columns import OpaqueCode, jvm
 
 Scope = Mapping[int, Column]  # the columns of an operator's inputs by Catalyst's numbers
 
@@ -130,9 +133,28 @@ class Settings:
 class ExpressionReader:
     """Reads the expressions of one DataFrame. `subquery` gives the plan of a sub-query inside these scopes."""
 
-    settings: Settings
+    spark: SparkSession
     subquery: Callable[[Node, Sequence[Scope]], Plan]
     _opaque: list[tuple[str, Opaque]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.settings = Settings.of(self.spark)
+
+    @cached_property
+    def _catalyst(self) -> Any:
+        return jvm(self.spark).org.apache.spark.sql.catalyst
+
+    def folded(self, expression: Any) -> Any | None:
+        """Spark's literal for a constant of Spark's. None if there is none before the query runs (CURRENT_DATE), or if to
+        compute it is an error, which then is the query's to raise, when it runs and if it gets there."""
+        logical = self._catalyst.plans.logical
+        alone = logical.Filter(expression, logical.OneRowRelation())
+        try:
+            with _unreported():
+                found = self._catalyst.optimizer.ConstantFolding.apply(alone).condition()
+        except (Py4JError, PySparkException):
+            return None
+        return found if found.getClass().getSimpleName() == "Literal" else None
 
     def read(self, node: Node, scopes: Sequence[Scope]) -> Expression:
         """An expression of ours. The last of the scopes is the operator's own, those before are around its query."""
@@ -220,15 +242,13 @@ class Reading:
             return literal
         if not all(each.is_sparks_own and each.kind != "ScalaUDF" for each in node.walk()):
             return None
-        try:
-            jvm = node.jvm
-            if not (jvm.foldable() and jvm.deterministic()):
-                return None
-            value, type = jvm.eval(None), self.type_of(node)
-            if not self._can_be_written(type) or jvm.nullable() != (value is None):
-                return None
-        except (Py4JError, PySparkException):
-            return None  # an error of the query's, to be raised when it runs; or one of CURRENT_DATE's kind
+        literal = self.reader.folded(node.jvm)
+        type = self.type_of(node) if literal is not None else None
+        if literal is None or not self._can_be_written(type):
+            return None
+        value = literal.value()
+        if node.jvm.nullable() != (value is None):
+            return None
         if value is None:
             return Literal(None, type)
         text = value.toString() if hasattr(value, "toString") else str(value)
@@ -387,10 +407,9 @@ class Reading:
         holes: dict[str, Node] = {}
         shape = _shape(node, holes, _HOLES if self.common is None else (*_HOLES, "CommonExpressionRef"))
         arguments = tuple(map(self.read, holes.values()))
-        jvm = node.jvm
-        type = data_type(json.loads(jvm.dataType().json()))
-        code = OpaqueCode(jvm, tuple(hole.jvm for hole in holes.values()))
-        made = Opaque(0, node.name, code, arguments, type, bool(jvm.nullable()), bool(jvm.deterministic()))
+        code = OpaqueCode(node.jvm, tuple(hole.jvm for hole in holes.values()))
+        nullable, deterministic = bool(node.jvm.nullable()), bool(node.jvm.deterministic())
+        made = Opaque(0, node.name, code, arguments, self.type_of(node), nullable, deterministic)
         return self.reader.interned(shape, made)
 
     def type_of(self, node: Node) -> DataType:
@@ -422,6 +441,20 @@ _RULES: dict[str, _Rule] = {
     "AggregateExpression": aggregate,
     "WindowExpression": window,
 }
+
+
+@contextmanager
+def _unreported() -> Iterator[None]:
+    """PySpark prints every error of a query, also one that is no concern of the user's."""
+    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, was_disabled in zip(loggers, before, strict=True):
+            logger.disabled = was_disabled
 
 
 def is_nullable(expression: Expression) -> bool:
