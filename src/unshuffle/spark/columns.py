@@ -45,9 +45,9 @@ def column(
     been written with the same `placeholders`."""
     placeholders = placeholders or Placeholders(name_of, subquery)
     text = placeholders.text(expression)
-    if placeholders.is_empty:
+    if not placeholders.used_in(text):
         return expr(text)
-    query = placeholders.filled(spark, parser(spark).parsePlan(f"SELECT {text} AS value"))
+    query = placeholders.parsed(spark, f"SELECT {text} AS value")
     converted = jvm(spark).org.apache.spark.sql.classic.ExpressionUtils.column(query.projectList().apply(0).child())
     return ClassicColumn(converted)
 
@@ -75,26 +75,31 @@ class Placeholders:
         self._found[call] = opaque
         return call
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._found
+    def used_in(self, text: str) -> list[str]:
+        """The calls that a text has."""
+        return [call for call in self._found if call in text]
 
-    def filled(self, spark: SparkSession, plan: Any) -> Any:
-        """A parsed plan with the expressions in their places."""
+    def frame(self, spark: SparkSession, text: str) -> DataFrame:
+        """A query of which the expressions were written here, as a DataFrame."""
+        return frame_of(spark, self.parsed(spark, text)) if self.used_in(text) else spark.sql(text)
+
+    def parsed(self, spark: SparkSession, text: str) -> Any:
+        """A query as Spark parses it, with the expressions in their places."""
         # An argument may hold others: they are found while it is written, so the latest is done first.
         done: dict[str, Any] = {}
-        names = list(self._found)
+        names = self.used_in(text)
         arguments: dict[str, list[Any]] = {}
         for name in names:
+            known = len(self._found)
             arguments[name] = [parsed(spark, self.text(each)) for each in self._found[name].arguments]
-            names.extend(new for new in self._found if new not in arguments and new not in names)
+            names.extend(new for new in list(self._found)[known:])
         for name in reversed(names):
             inside = [_replaced(spark, each, done) for each in arguments[name]]
             code: OpaqueCode = self._found[name].code
             pairs = list(zip(code.holes, inside, strict=True))
             done[name] = code.expression.transform(scala_map(spark, pairs)) if pairs else code.expression
         pairs = [(parsed(spark, name), made) for name, made in done.items()]
-        return plan.transformAllExpressionsWithSubqueries(scala_map(spark, pairs))
+        return parser(spark).parsePlan(text).transformAllExpressionsWithSubqueries(scala_map(spark, pairs))
 
 
 def _replaced(spark: SparkSession, expression: Any, done: Mapping[str, Any]) -> Any:

@@ -47,7 +47,7 @@ from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
 from unshuffle.spark import files, relations, user_operators
-from unshuffle.spark.columns import Placeholders, frame_of, parser
+from unshuffle.spark.columns import Placeholders
 
 
 @contextmanager
@@ -90,20 +90,7 @@ class Straight:
             case Foreign() if plan.operator is not None:
                 return relations.foreign(self._spark, plan, [self.frame(each) for each in plan.children])
             case _:
-                return self._analyzed(plan)
-
-    def _analyzed(self, plan: Plan) -> DataFrame:
-        """A plan of relational operators, as the text that says it."""
-        # Expressions without a text are put into this text only; a frame inside it has its own.
-        outside, self._placeholders = self._placeholders, Placeholders(_name, self._subquery)
-        try:
-            text = self.sql(plan)
-            if self._placeholders.is_empty:
-                return self._spark.sql(text)
-            parsed = parser(self._spark).parsePlan(text)
-            return frame_of(self._spark, self._placeholders.filled(self._spark, parsed))
-        finally:
-            self._placeholders = outside
+                return self._placeholders.frame(self._spark, self.sql(plan))
 
     def drop_views(self) -> None:
         for view in self._views:
