@@ -178,6 +178,13 @@ class Session:
         with self._planned(script, keeps=False) as frames:
             return frames[0]
 
+    def optimize(self, frame: DataFrame) -> DataFrame:
+        """The same rows, columns and types as a DataFrame has, by a plan that moves less data where there is one."""
+        from unshuffle.spark.relations import dressed
+
+        with self._planned(self._read(frame), keeps=False) as frames:
+            return dressed(frames[0], frame)
+
     def run(self, file: str | Path, params: Params | None = None) -> Run:
         """Runs a script and writes its outputs: all of them, or, if anything fails, none."""
         script = self._bind_file(file, params, will_write=True)
@@ -202,7 +209,7 @@ class Session:
 
     def explain(
         self,
-        what: str | Path,
+        what: str | Path | DataFrame,
         params: Params | None = None,
         *,
         format: ExplainFormat = "text",
@@ -210,7 +217,8 @@ class Session:
         all_plans: int = 1,
         logical: bool = False,
     ) -> str:
-        """The optimized plan of a script file, a .sql file or a query, for reading (text, html) or for programs (json, dot).
+        """The optimized plan of a script file, a .sql file, a query or a DataFrame, for reading (text, html) or for programs
+        (json, dot).
 
         `why` adds what forced each exchange and sort, what would make it go, and the proof of each one avoided.
         `all_plans` compares so many of the cheapest plans with the best.
@@ -220,7 +228,7 @@ class Session:
         from unshuffle.verify import derive
         from unshuffle.why import reasons
 
-        script = self._bind_what(what, params)
+        script = self._bind_what(what, params) if isinstance(what, str | Path) else self._read(what)
         if logical:
             return explain.logical(str(what), script, format)
         options = self._options()
@@ -315,6 +323,14 @@ class Session:
         self._aggregators[name.lower()] = Function(name, Kind.AGGREGATE, Arity((1,), 1), (), True, returns)
 
     # --- stages
+
+    def _read(self, frame: DataFrame) -> Script:
+        """A DataFrame as a script of one query."""
+        from unshuffle.spark.catalyst import logical_plan
+
+        if self._spark is None:
+            self._spark = frame.sparkSession
+        return logical_plan(frame, self._catalog, self._declarations)
 
     def _bind_what(self, what: str | Path, params: Params | None) -> Script:
         is_file = isinstance(what, Path) or str(what).endswith((".scope", ".sql"))

@@ -2,8 +2,9 @@
 
 An expression is an immutable tree that can be compared and hashed, so that "this is the grouping expression" is `==`.
 Columns appear by identity (`Ref`), never by name. Functions and operators are `Call`s under their Spark names; what has a
-syntax but no meaning to us (an interval, a collation) is a `Template` of Spark SQL text around its operands. Nothing here
-evaluates: Spark does.
+syntax but no meaning to us (an interval, a collation) is a `Template` of Spark SQL text around its operands; what a
+DataFrame brings that no text can say (a user's function, a seeded random number) is `Opaque`. Nothing here evaluates:
+Spark does.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 from typing import Literal as Literal_
 
 import pyarrow as pa
@@ -104,6 +105,23 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
+class Opaque:
+    """A function of its arguments that only Spark can compute, and that no SQL text names.
+
+    `number` is its identity: two of one number over equal arguments are the same value, unless they are not
+    deterministic. `code` is Spark's own expression with places for the arguments; nothing but `unshuffle.spark` looks
+    into it, and to compare it would ask the JVM."""
+
+    number: int
+    name: str = field(compare=False)  # to be read, not to be run
+    code: Any = field(compare=False, repr=False)
+    arguments: tuple[Expression, ...]
+    type: DataType = field(compare=False)
+    nullable: bool = field(default=True, compare=False)
+    deterministic: bool = field(default=True, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class SortKey:
     """One column of an order. Spark's default puts NULLs first when ascending and last when descending."""
 
@@ -184,6 +202,7 @@ Expression = (
     | Variable
     | Lambda
     | Template
+    | Opaque
     | AggregateCall
     | WindowCall
     | ScalarSubquery
@@ -205,7 +224,7 @@ def operands(expression: Expression) -> tuple[Expression, ...]:
     match expression:
         case Ref() | Literal() | Variable() | ScalarSubquery() | Exists():
             return ()
-        case Call(arguments=parts) | Template(operands=parts) | InSubquery(operands=parts):
+        case Call(arguments=parts) | Opaque(arguments=parts) | Template(operands=parts) | InSubquery(operands=parts):
             return parts
         case Cast(operand=part) | Field(operand=part) | Lambda(body=part):
             return (part,)
@@ -227,7 +246,7 @@ def map_operands(expression: Expression, change: Callable[[Expression], Expressi
     match expression:
         case Ref() | Literal() | Variable() | ScalarSubquery() | Exists():
             return expression
-        case Call():
+        case Call() | Opaque():
             return replace(expression, arguments=tuple(map(change, expression.arguments)))
         case Template() | InSubquery():
             return replace(expression, operands=tuple(map(change, expression.operands)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 from unshuffle.algebra.expressions import (
     AggregateCall,
@@ -60,13 +61,15 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files a scan reads. `base` is where folders named `column=value` begin to count as columns."""
+    """The files a scan reads. `base` is where folders named `column=value` begin to count as columns. `relation` is
+    Spark's own, where a DataFrame reads them: with the options, the schema and the list of files that it was made with."""
 
     paths: tuple[str, ...]
     format: Format | UserClass
     base: str | None = None
     rows: int | None = None
     bytes: int | None = None
+    relation: Any = field(default=None, compare=False, repr=False)
 
 
 class _Leaf:
@@ -144,10 +147,13 @@ class Scan(_Leaf):
 
 @dataclass(frozen=True, slots=True)
 class TableScan(_Leaf):
-    """A table or view that only the Spark session knows."""
+    """Rows that only the Spark session has: a table or view of that name or, with a `relation`, what a DataFrame was made
+    from, which may have no name that Spark knows. The columns are its columns by position."""
 
     name: tuple[str, ...]
     columns: tuple[Column, ...]
+    relation: Any = field(default=None, compare=False, repr=False)
+    rows: int | None = None
     keys: tuple[Key, ...] = ()
     dependencies: tuple[Dependency, ...] = ()
 
@@ -384,12 +390,15 @@ class Combine(_TwoInputs):
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A query that Spark runs as written. It reads `inputs` under the names in its text and promises nothing."""
+    """A query that Spark runs as written. It reads `inputs` under the names in its text and promises nothing.
+
+    From a DataFrame, it is `operator`, Spark's own, and `sql` only says to a reader what that does."""
 
     sql: str
     inputs: tuple[tuple[str, Plan], ...]
     columns: tuple[Column, ...]
     reason: str
+    operator: Any = field(default=None, compare=False, repr=False)
 
     @property
     def children(self) -> tuple[Plan, ...]:

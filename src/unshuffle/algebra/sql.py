@@ -25,6 +25,7 @@ from unshuffle.algebra.expressions import (
     InSubquery,
     Lambda,
     Literal,
+    Opaque,
     Ref,
     ScalarSubquery,
     SortKey,
@@ -56,12 +57,16 @@ def quote(name: str) -> str:
 
 
 def to_sql(
-    expression: Expression, name: Callable[[Column], str], plan: Callable[[Plan], str] = lambda _: "SELECT ..."
+    expression: Expression,
+    name: Callable[[Column], str],
+    plan: Callable[[Plan], str] = lambda _: "SELECT ...",
+    opaque: Callable[[Opaque], str] | None = None,
 ) -> str:
-    """Spark SQL text for an expression; `name` gives columns' names, ready to stand in the text, `plan` a subquery's."""
+    """Spark SQL text for an expression; `name` gives columns' names, ready to stand in the text, `plan` a subquery's, and
+    `opaque` what stands for an expression that has no text. Without it, that text is only to be read."""
 
     def sql(part: Expression) -> str:
-        return to_sql(part, name, plan)
+        return to_sql(part, name, plan, opaque)
 
     def order(keys: tuple[SortKey, ...]) -> str:
         return ", ".join(f"{sql(k.expression)} {order_words(k)}" for k in keys)
@@ -91,6 +96,8 @@ def to_sql(
             return pieces[0] + "".join(sql(o) + piece for o, piece in zip(operands, pieces[1:], strict=True))
         case Call(function, arguments):
             return call_text(function, [sql(a) for a in arguments])
+        case Opaque(name=function, arguments=arguments):
+            return opaque(expression) if opaque is not None else f"{function}({listed(arguments)})"
         case AggregateCall():
             text = f"{expression.function}({'DISTINCT ' if expression.distinct else ''}{listed(expression.arguments)})"
             if expression.within:

@@ -79,6 +79,8 @@ def _unknown(names: Iterable[Column], rows: float, facts: Dependencies) -> Estim
 
 
 def _table_scan(node: logical.TableScan, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    if node.rows is not None:
+        return fresh(node.columns, float(node.rows), {}, False, facts)
     return _unknown(node.columns, defaults.UNKNOWN_TABLE_ROWS, facts)
 
 

@@ -98,7 +98,7 @@ class _Drawing:
                 ]
                 return "Scan", facts, plan.files.rows
             case TableScan(name=name):
-                return "Table", [("", ".".join(name)), *self._known(plan)], None
+                return "Table", [("", ".".join(name)), *self._known(plan)], plan.rows
             case Values(rows=rows):
                 return "Values", [("columns", self.names.listed(plan.columns))], len(rows)
             case Project(outputs=outputs):
@@ -151,7 +151,8 @@ class _Drawing:
                 on = " and ".join(f"{self.names.name(a)} = {self.names.name(b)}" for a, b in pairs)
                 return "Combine", [("on", on), ("using", str(plan.user_class)), *self._produced(plan)], None
             case Foreign(sql=sql, reason=reason):
-                return "Foreign", [("because of", reason), ("sql", sql)], None
+                said = "sql" if plan.operator is None else "operator"
+                return "Foreign", [("because of", reason), (said, sql)], None
             case Shared(name=name) | Reference(rowset=Shared(name=name)):
                 return "Shared", [("rowset", name)], None
 

@@ -13,6 +13,7 @@ from unshuffle.algebra.expressions import (
     Expression,
     InSubquery,
     Literal,
+    Opaque,
     Ref,
     ScalarSubquery,
     connect,
@@ -65,7 +66,7 @@ def moved_by(condition: Expression) -> frozenset[Column] | None:
                 found.add(column)
             case Literal():
                 pass
-            case Call(deterministic=False) | AggregateCall(deterministic=False):
+            case Call(deterministic=False) | AggregateCall(deterministic=False) | Opaque(deterministic=False):
                 return None
             case ScalarSubquery(outer=outer) | Exists(outer=outer) | InSubquery(outer=outer) if outer:
                 return None

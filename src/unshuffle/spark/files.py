@@ -26,7 +26,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import STRING, spark_name
 from unshuffle.errors import FileProblem, Span, TypeProblem, did_you_mean
 from unshuffle.operators import Outputter
-from unshuffle.spark import worker
+from unshuffle.spark import relations, worker
 from unshuffle.spark.user_operators import code_of, shipped
 
 # Our names of formats: Spark's, and the options that are not Spark's defaults.
@@ -47,6 +47,8 @@ def read(spark: SparkSession, node: Scan) -> DataFrame:
     """The columns of a scan, under their Spark names and of exactly their types."""
     files = node.files
     assert isinstance(files.format, Format)
+    if files.relation is not None:
+        return relations.scan(spark, node)
     name, options = _spark_format(files.format, node.span)
     reader = spark.read.format(name).options(**options)
     if files.base is not None:

@@ -95,7 +95,8 @@ class Lowering(Straight):
 
     def output(self, plan: Physical, names: Sequence[str]) -> DataFrame:
         """The plan's rows under the names the user gave its columns."""
-        return self._spark.sql(_only(self.lower(plan), plan.columns)).toDF(*names)
+        frame = self._query(_only(self.lower(plan), plan.columns))
+        return frame.toDF(*names) if names else frame.select()
 
     def release(self) -> None:
         """Lets go of what was kept for several uses."""
@@ -135,7 +136,7 @@ class Lowering(Straight):
         plan = self._spools[operator.spool]
         given = self.lower(plan)
         if operator.spool not in self._kept:
-            frame = self._spark.sql(given.text).persist()
+            frame = self._query(given.text).persist()
             self._kept[operator.spool] = (self._view(frame), frame)
         kept = replace(given, text=f"SELECT * FROM {self._kept[operator.spool][0]}")
         return self._renamed(kept, plan.columns, operator.columns)
@@ -196,7 +197,7 @@ class Lowering(Straight):
             return self._grouped(node, operator, given, below.inputs[0])
         sent, sending = self._sent(given, moves[0])
         made = self._grouped(node, operator, sent, node.inputs[0])
-        frame = bridge.exchanged_between_halves(self._spark.sql(made.text), sending)
+        frame = bridge.exchanged_between_halves(self._query(made.text), sending)
         return replace(made, text=f"SELECT * FROM {self._view(frame)}")
 
     def _grouped(self, node: Physical, operator: Any, given: Lowered, below: Physical) -> Lowered:
@@ -218,7 +219,7 @@ class Lowering(Straight):
         left, right = (self.lower(child) for child in node.inputs)
         if node.alternative == "pair-wise" and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):
             # Spark would push the join below the exchange, and then exchange anew.
-            left = replace(left, text=f"SELECT * FROM {self._view(bridge.planned(self._spark.sql(left.text)))}")
+            left = replace(left, text=f"SELECT * FROM {self._view(bridge.planned(self._query(left.text)))}")
         number = next(self._aliases)
         names = (f"left_{number}", f"right_{number}")
         kept = self._laid_out_as(node, operator, left, right)
@@ -358,14 +359,14 @@ class Lowering(Straight):
 
     def _frame_of(self, node: Physical, extras: bool = False) -> DataFrame:
         given = self.lower(node)
-        return self._spark.sql(given.text if extras else _only(given, node.columns))
+        return self._query(given.text if extras else _only(given, node.columns))
 
     def _framed(self, frame: DataFrame) -> Lowered:
         return Lowered(f"SELECT * FROM {self._view(frame)}")
 
     def frame(self, plan: Plan) -> DataFrame:
         found = self._inputs.get(id(plan))
-        return self._spark.sql(found) if found is not None else super().frame(plan)
+        return self._query(found) if found is not None else super().frame(plan)
 
     def sql(self, plan: Plan) -> str:
         found = self._inputs.get(id(plan))
@@ -389,13 +390,13 @@ class Lowering(Straight):
             case bridge.SendToOne():
                 return replace(sent, text=f"SELECT /*+ REPARTITION(1) */ * FROM ({sent.text})")
             case bridge.SendByHash(columns, partitions) if sent.numbered:
-                frame = self._spark.sql(sent.text).repartitionById(partitions, F.col(columns[0]))
+                frame = self._query(sent.text).repartitionById(partitions, F.col(columns[0]))
                 return replace(sent, text=f"SELECT * FROM {self._view(frame)}")
             case bridge.SendByHash(columns, partitions):
                 by = ", ".join(map(quote, columns))
                 return replace(sent, text=f"SELECT /*+ REPARTITION({partitions}, {by}) */ * FROM ({sent.text})")
             case bridge.SendByRange(keys, partitions):
-                frame = self._spark.sql(sent.text).repartitionByRange(partitions, *(_ordered(*key) for key in keys))
+                frame = self._query(sent.text).repartitionByRange(partitions, *(_ordered(*key) for key in keys))
                 return replace(sent, text=f"SELECT * FROM {self._view(frame)}")
 
     def _sent(self, given: Lowered, move: Physical) -> tuple[Lowered, bridge.Sending]:
@@ -428,6 +429,9 @@ class Lowering(Straight):
         return Lowered(text, carriers, tuple(casts.values()), casts), by
 
     # --- helpers
+
+    def _query(self, text: str) -> DataFrame:
+        return self._placeholders.frame(self._spark, text)
 
     def _carried(self, given: Lowered, node: Physical, names: dict[Column, Column]) -> Lowered:
         """What still tells Spark the layout after an operator that keeps it. `names` are the columns that come out, by

@@ -42,11 +42,12 @@ from unshuffle.algebra.logical import (
     Values,
     Window,
 )
-from unshuffle.algebra.sql import literal, order_words, quote, to_sql
+from unshuffle.algebra.sql import literal, order_words, quote
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
-from unshuffle.spark import files, user_operators
+from unshuffle.spark import files, relations, user_operators
+from unshuffle.spark.columns import Placeholders
 
 
 @contextmanager
@@ -63,12 +64,14 @@ class Straight:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._views: list[str] = []
+        self._placeholders = Placeholders(name_of, self._subquery)
         self._shared: dict[int, tuple[Shared, str]] = {}
 
     def result(self, plan: Plan) -> DataFrame:
         """The plan as a DataFrame under the names the user gave its columns."""
         frame = self.frame(plan)
-        return frame.toDF(*(column.name for column in plan.columns))
+        # Rows of no columns have one here, so that SQL can say them.
+        return frame.toDF(*(column.name for column in plan.columns)) if plan.columns else frame.select()
 
     def frame(self, plan: Plan) -> DataFrame:
         """The plan as a DataFrame whose columns are named by `Column.spark_name`."""
@@ -82,8 +85,12 @@ class Straight:
                 return user_operators.reduce(self.frame(plan.child), plan)
             case Combine():
                 return user_operators.combine(self.frame(plan.left), self.frame(plan.right), plan)
+            case TableScan():
+                return relations.table(self._spark, plan)
+            case Foreign() if plan.operator is not None:
+                return relations.foreign(self._spark, plan, [self.frame(each) for each in plan.children])
             case _:
-                return self._spark.sql(self.sql(plan))
+                return self._placeholders.frame(self._spark, self.sql(plan))
 
     def drop_views(self) -> None:
         for view in self._views:
@@ -101,10 +108,10 @@ class Straight:
 
     def sql(self, plan: Plan) -> str:
         match plan:
-            case Scan() | Process() | Reduce() | Combine():
+            case Scan() | TableScan() | Process() | Reduce() | Combine():
                 return f"SELECT * FROM {self._view(self.frame(plan))}"
-            case TableScan(name=name):
-                return f"SELECT * FROM (SELECT * FROM {'.'.join(map(quote, name))}) AS t({names_of(plan.columns)})"
+            case Foreign() if plan.operator is not None:
+                return f"SELECT * FROM {self._view(self.frame(plan))}"
             case Values():
                 return self._values(plan)
             case Project(child, outputs):
@@ -213,7 +220,7 @@ class Straight:
     # --- expressions as SQL
 
     def _expression(self, expression: Expression) -> str:
-        return to_sql(expression, name_of, self._subquery)
+        return self._placeholders.text(expression)
 
     def _subquery(self, plan: Plan) -> str:
         # Columns by name: a GROUP BY of nothing may have one more than it says.
