@@ -1,0 +1,88 @@
+"""DataFrames through `Session.optimize`: the same rows and schema, in the user's session, which stays as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks import tpch
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from unshuffle import Session
+from unshuffle.spark.compare import same_rows
+
+from .generated_queries import write_tables
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, DataFrame]:
+    folder = tmp_path_factory.mktemp("optimize")
+    write_tables(folder)
+    return {table.stem: spark.read.parquet(str(table)) for table in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Session:
+    return Session(spark)
+
+
+def check(session: Session, frame: DataFrame) -> DataFrame:
+    faster = session.optimize(frame)
+    assert session.fallbacks == ()
+    assert faster.schema == frame.schema
+    assert same_rows(frame, faster)
+    return faster
+
+
+def test_rows_and_schema_stay(session: Session, tables: dict[str, DataFrame]) -> None:
+    t, u = tables["t"], tables["u"]
+    joined = (
+        t.join(u, t.a == u.e).groupBy("b", "w").agg(F.sum("m").alias("total of m"), F.countDistinct("s").alias("s"))
+    )
+    check(session, joined)
+    check(session, t.select("a", F.col("a").alias("b.c"), (F.col("x") * 2).alias("twice")).distinct())
+
+
+def test_a_frame_can_be_used_like_any_other(
+    session: Session, spark: SparkSession, tables: dict[str, DataFrame]
+) -> None:
+    grouped = tables["t"].groupBy("a", "s").agg(F.count("*").alias("n"))
+    faster = check(session, grouped)
+    # With itself, which needs new names for its columns, with a frame of the user's, as a view, and cached.
+    both = faster.join(faster.select("a", F.col("n").alias("m")), "a").join(tables["u"], F.col("a") == F.col("e"))
+    plain = grouped.join(grouped.select("a", F.col("n").alias("m")), "a").join(tables["u"], F.col("a") == F.col("e"))
+    assert same_rows(plain, both)
+    faster.createOrReplaceTempView("faster")
+    assert spark.sql("select sum(n) as n from faster").collect()[0].n == tables["t"].count()
+    spark.catalog.dropTempView("faster")
+    faster.cache()
+    assert same_rows(grouped, faster)
+    faster.unpersist()
+
+
+def test_settings_and_views_are_as_before(session: Session, spark: SparkSession, tables: dict[str, DataFrame]) -> None:
+    before = dict(spark.sparkContext.getConf().getAll()), spark.sql("set").collect(), spark.sql("show tables").collect()
+    session.optimize(tables["t"].groupBy("a").count()).collect()
+    after = dict(spark.sparkContext.getConf().getAll()), spark.sql("set").collect(), spark.sql("show tables").collect()
+    assert after == before
+
+
+def test_a_declared_key_makes_a_grouping_go(session: Session, tables: dict[str, DataFrame]) -> None:
+    v = tables["v"]
+    grouped = v.groupBy("id").agg(F.max("q").alias("q"))
+    assert "Aggregate" in session.explain(grouped)
+    session.declare_key(Path(v.inputFiles()[0].removeprefix("file://")).parent, "id")
+    assert "Aggregate" not in session.explain(grouped)
+    check(session, grouped)
+
+
+@pytest.mark.parametrize("number", [4, 13, 16, 18, 21])
+def test_queries_of_tpch(session: Session, spark: SparkSession, tpch_data: Path, number: int) -> None:
+    for table in tpch.TABLES:
+        spark.read.parquet(str(tpch_data / f"{table}.parquet")).createOrReplaceTempView(table)
+    check(session, spark.sql(tpch.queries()[number]))
+    for table in tpch.TABLES:
+        spark.catalog.dropTempView(table)
