@@ -9,7 +9,7 @@ OUT := examples/out
 TODAY := 2025-06-30
 
 RUN := $(BIN)/python -m
-BENCHMARKS := benchmarks/properties.py benchmarks/optimize.py benchmarks/calibrate.py
+BENCHMARKS := benchmarks/properties.py benchmarks/optimize.py benchmarks/execute.py benchmarks/calibrate.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup venv java demo demo-data test test-fast plans check format bench soak completeness mutants clean

@@ -1,0 +1,213 @@
+"""Plain Spark beside unshuffle: `python benchmarks/execute.py [--suite NAME]... [--runs N] [--scale S] [--processes N]`.
+
+Suites: the CPU-hours script on generated events, and the 22 TPC-H queries with their primary keys declared. The other side
+is plain Spark under its default settings (adaptive execution, broadcasts), with 8 shuffle partitions. In every run of a query
+both sides go one after the other, in turn the first; a side's time is the best of its runs, and ours includes binding,
+optimizing and lowering. Rows are computed and dropped, and the rows of both sides compared once.
+
+`benchmarks/results/execute.json` gets every number, `execute.png` the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+from benchmarks import tpch  # noqa: E402
+from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from unshuffle import Session  # noqa: E402
+from unshuffle.spark import compare, results  # noqa: E402
+from unshuffle.spark.metrics import Measurement, measure  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results"
+DATA = ROOT / ".cache" / "benchmarks"
+TODAY = "2025-06-30"  # the last day of the CPU-hours data
+SUITES = ("cpu_hours", "tpch")
+KEYS = {
+    "customer": ("c_custkey",),
+    "lineitem": ("l_orderkey", "l_linenumber"),
+    "nation": ("n_nationkey",),
+    "orders": ("o_orderkey",),
+    "part": ("p_partkey",),
+    "partsupp": ("ps_partkey", "ps_suppkey"),
+    "region": ("r_regionkey",),
+    "supplier": ("s_suppkey",),
+}
+
+Side = Callable[[], AbstractContextManager[list[DataFrame]]]
+
+
+def started() -> SparkSession:
+    spark = (
+        SparkSession.builder.master("local[*]")
+        .appName("unshuffle-benchmark")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "10g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "8")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def measured(name: str, sides: dict[str, Side], spark: SparkSession, runs: int, console: Console) -> dict[str, Any]:
+    """Both sides in turn, and whether their rows are the same."""
+    taken: dict[str, list[Measurement]] = {side: [] for side in sides}
+    for number in range(runs):
+        for side in sorted(sides, reverse=bool(number % 2)):
+            with measure(spark) as measurement, sides[side]() as frames:
+                for frame in frames:
+                    results.consume(frame)
+            taken[side].append(measurement)
+    with sides["plain"]() as plain, sides["ours"]() as ours:
+        same = all(compare.same_rows(a, b) for a, b in zip(plain, ours, strict=True))
+    shown = {side: _summary(each) for side, each in taken.items()}
+    ratio = shown["ours"]["best"] / shown["plain"]["best"]
+    console.print(f"{name}: {shown['plain']['best']:.2f} s, ours {shown['ours']['best']:.2f} s ({ratio:.2f})")
+    return {"name": name, **shown, "ratio": ratio, "same_rows": same}
+
+
+def _summary(taken: list[Measurement]) -> dict[str, Any]:
+    last = taken[-1]
+    return {
+        "seconds": [round(each.seconds, 3) for each in taken],
+        "best": round(min(each.seconds for each in taken), 3),
+        "exchanges": last.exchanges,
+        "shuffle_bytes": last.shuffle_bytes,
+        "spill_bytes": last.spill_bytes,
+        "task_seconds": round(last.task_seconds, 3),
+    }
+
+
+def cpu_hours(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    folder = DATA / f"cpu_hours-{chosen.processes}"
+    if not folder.exists():
+        console.print(f"generating {chosen.processes:,} processes into {folder}")
+        program = str(ROOT / "examples/cpu_hours/generate.py")
+        arguments = ["--out", str(folder), "--processes", str(chosen.processes), "--end-date", TODAY]
+        subprocess.run([sys.executable, program, *arguments], check=True)
+    session = Session(spark)
+    params = {"data": str(folder), "out": str(DATA / "out"), "Today": TODAY}
+    script = ROOT / "examples/cpu_hours/cpu_hours.scope"
+    sides: dict[str, Side] = {
+        "plain": lambda: session._straight(session._bind_file(script, params)),
+        "ours": lambda: session._planned(session._bind_file(script, params)),
+    }
+    return [measured("cpu_hours", sides, spark, chosen.runs, console)]
+
+
+def tpch_queries(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    folder = DATA / f"tpch-{chosen.scale:g}"
+    tpch.generate(folder, chosen.scale)
+    session = Session(spark, tables=folder)
+    for table, key in KEYS.items():
+        session.declare_key(table, *key)
+        spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
+    queries = tpch.queries()
+    wanted = chosen.query or sorted(queries)
+    return [measured(f"Q{n}", _sides(spark, session, queries[n]), spark, chosen.runs, console) for n in wanted]
+
+
+def _sides(spark: SparkSession, session: Session, query: str) -> dict[str, Side]:
+    @contextmanager
+    def plain():  # type: ignore[no-untyped-def]
+        yield [spark.sql(query)]
+
+    return {"plain": plain, "ours": lambda: session._planned(session._bind_what(query, None))}
+
+
+def show(found: dict[str, list[dict[str, Any]]], console: Console) -> None:
+    for suite, queries in found.items():
+        table = Table(title=suite)
+        for heading in ("query", "plain s", "ours s", "ratio", "plain MB", "ours MB", "exchanges", "rows"):
+            table.add_column(heading, justify="right")
+        for q in [*queries, _total(queries)]:
+            plain, ours = q["plain"], q["ours"]
+            moved = [f"{side['shuffle_bytes'] / 1e6:,.1f}" for side in (plain, ours)]
+            exchanges = f"{plain['exchanges']} / {ours['exchanges']}"
+            same = "same" if q["same_rows"] else "DIFFERENT"
+            table.add_row(
+                q["name"], f"{plain['best']:.2f}", f"{ours['best']:.2f}", f"{q['ratio']:.2f}", *moved, exchanges, same
+            )
+        console.print(table)
+
+
+def _total(queries: list[dict[str, Any]]) -> dict[str, Any]:
+    sides = {
+        side: {key: sum(q[side][key] for q in queries) for key in ("best", "exchanges", "shuffle_bytes")}
+        for side in ("plain", "ours")
+    }
+    ratio = sides["ours"]["best"] / sides["plain"]["best"]
+    return {"name": "all", **sides, "ratio": ratio, "same_rows": all(q["same_rows"] for q in queries)}
+
+
+def draw(found: dict[str, list[dict[str, Any]]], path: Path) -> bool:
+    """Seconds and shuffled bytes of both sides. False if there is no matplotlib to draw with."""
+    try:
+        import matplotlib
+    except ImportError:
+        return False
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    queries = [q for suite in found.values() for q in suite]
+    figure, axes = pyplot.subplots(2, 1, figsize=(max(6, 0.6 * len(queries)), 7))
+    for plot, key, label, unit in zip(
+        axes, ("best", "shuffle_bytes"), ("seconds", "shuffled MB"), (1, 1e6), strict=True
+    ):
+        for shift, side in ((-0.2, "plain"), (0.2, "ours")):
+            heights = [q[side][key] / unit for q in queries]
+            plot.bar([i + shift for i in range(len(queries))], heights, width=0.4, label=side)
+        plot.set_xticks(range(len(queries)), [q["name"] for q in queries], rotation=45)
+        plot.set_ylabel(label)
+        plot.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    return True
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description="Plain Spark beside unshuffle.")
+    options.add_argument("--suite", action="append", choices=SUITES, help="only this one; may be repeated")
+    options.add_argument("--query", action="append", type=int, help="only this TPC-H query; may be repeated")
+    options.add_argument("--runs", type=int, default=5, help="of each side of each query")
+    options.add_argument("--scale", type=float, default=1.0, help="of the TPC-H data")
+    options.add_argument("--processes", type=int, default=6_000_000, help="of the CPU-hours data")
+    chosen = options.parse_args()
+    console, began = Console(), time.perf_counter()
+    spark = started()
+    suites = {"cpu_hours": cpu_hours, "tpch": tpch_queries}
+    found = {suite: suites[suite](spark, chosen, console) for suite in chosen.suite or SUITES}
+    show(found, console)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    machine = {"python": platform.python_version(), "spark": spark.version, "processors": os.cpu_count()}
+    written = RESULTS / "execute.json"
+    written.write_text(json.dumps({"machine": machine, "suites": found}, indent=1) + "\n")
+    drawn = draw(found, RESULTS / "execute.png")
+    took = time.perf_counter() - began
+    print(
+        f"{took:.0f} s; written: {written}" + (" and execute.png" if drawn else "; for figures, pip install matplotlib")
+    )
+
+
+if __name__ == "__main__":
+    main()
