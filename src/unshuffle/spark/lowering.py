@@ -68,6 +68,8 @@ class Lowered:
     casts: dict[tuple[Column, DataType], Column] = field(default_factory=dict)
     copied: bool = False  # to be sent to every task by the join that reads it
     numbered: bool = False  # is the one carrier the number of the partition?
+    # Of a layout by ranges, which Spark does not know by other names: the carriers that columns repeat.
+    ranges: dict[Column, Column] | None = None
 
 
 @contextmanager
@@ -152,8 +154,12 @@ class Lowering(Straight):
             f"SELECT {', '.join(f'{name_of(old)} AS {name_of(new)}' for old, new in names.items())} FROM ({given.text})"
         )
         casts = {(names[c], t): names[made] for (c, t), made in given.casts.items() if c in names and made in names}
-        carriers = tuple(names[c] for c in given.carriers) if all(c in names for c in given.carriers) else ()
-        return replace(given, text=text, carriers=carriers, extras=tuple(names[c] for c in given.extras), casts=casts)
+        # Ranges are not known by other names.
+        known = given.ranges is None and all(c in names for c in given.carriers)
+        carriers = tuple(names[c] for c in given.carriers) if known else ()
+        return replace(
+            given, text=text, ranges=None, carriers=carriers, extras=tuple(names[c] for c in given.extras), casts=casts
+        )
 
     # --- a row at a time
 
@@ -307,7 +313,9 @@ class Lowering(Straight):
 
     def _in_order(self, node: Physical, operator: ops.InOrder) -> Lowered:
         given = self.lower(node.inputs[0])
-        return replace(given, text=f"SELECT * FROM ({given.text}) ORDER BY {_order(operator.keys)}")
+        ranges = given.ranges or {}
+        keys = [key.on(ranges.get(key.column, key.column)) for key in operator.keys]
+        return replace(given, text=f"SELECT * FROM ({given.text}) ORDER BY {_order(keys)}")
 
     def _first_rows(self, node: Physical, operator: ops.FirstRows) -> Lowered:
         """Spark has an operator of its own for the first rows in an order, which looks for them in each partition first."""
@@ -408,7 +416,9 @@ class Lowering(Straight):
                 return Lowered(text), bridge.SendToOne()
             case Partitioned(function=RangeFunction(keys=orders), columns=on):
                 keys = tuple((c.spark_name, o.descending, o.nulls_first) for c, o in zip(on, orders, strict=True))
-                return Lowered(text, on), bridge.SendByRange(keys, scheme.function.partitions)
+                return Lowered(text, on, ranges={c: c for c in on}), bridge.SendByRange(
+                    keys, scheme.function.partitions
+                )
             case Partitioned(function=HashFunction(types=types), columns=on):
                 pass
             case _:
@@ -438,6 +448,10 @@ class Lowering(Straight):
         the ones they repeat. A carrier that does not come out stays as an extra, if the plan still knows a layout."""
         if not isinstance(node.delivered.partitioning, Partitioned) or not given.carriers:
             return Lowered("", copied=given.copied)
+        if given.ranges is not None:
+            named = {names[c]: carrier for c, carrier in given.ranges.items() if c in names}
+            extras = tuple(c for c in given.carriers if names.get(c) != c)
+            return Lowered("", given.carriers, extras, {}, given.copied, ranges=named)
         carriers = tuple(names.get(c, c) for c in given.carriers)
         extras = tuple(c for c in given.carriers if c not in names)
         casts = {(names.get(c, c), t): made for (c, t), made in given.casts.items() if made in extras}
