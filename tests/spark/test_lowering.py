@@ -24,7 +24,7 @@ from .generated_queries import Query, write_tables
 
 pytestmark = pytest.mark.spark
 SOAK = "UNSHUFFLE_SOAK" in os.environ
-QUERIES, BATCH = (6000 if SOAK else 120), 20
+QUERIES, BATCH = (6000 if SOAK else 60), 20
 # For so few rows all plans would be serial. On these machines it costs nothing to start a task, and something else much.
 _FREE = {"cores": 3, "stage": 1e-9, "task": 1e-9, "block": 1e-12, "partition_bytes": 200.0, "file_piece_bytes": 500.0}
 MACHINES = [

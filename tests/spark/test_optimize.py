@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks import tpch
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
@@ -77,12 +76,3 @@ def test_a_declared_key_makes_a_grouping_go(session: Session, tables: dict[str, 
     session.declare_key(Path(v.inputFiles()[0].removeprefix("file://")).parent, "id")
     assert "Aggregate" not in session.explain(grouped)
     check(session, grouped)
-
-
-@pytest.mark.parametrize("number", [4, 13, 16, 18, 21])
-def test_queries_of_tpch(session: Session, spark: SparkSession, tpch_data: Path, number: int) -> None:
-    for table in tpch.TABLES:
-        spark.read.parquet(str(tpch_data / f"{table}.parquet")).createOrReplaceTempView(table)
-    check(session, spark.sql(tpch.queries()[number]))
-    for table in tpch.TABLES:
-        spark.catalog.dropTempView(table)
