@@ -328,9 +328,10 @@ class Session:
         """A DataFrame as a script of one query."""
         from unshuffle.spark.catalyst import logical_plan
 
+        script = logical_plan(frame, self._catalog, self._declarations)
         if self._spark is None:
             self._spark = frame.sparkSession
-        return logical_plan(frame, self._catalog, self._declarations)
+        return script
 
     def _bind_what(self, what: str | Path, params: Params | None) -> Script:
         is_file = isinstance(what, Path) or str(what).endswith((".scope", ".sql"))
@@ -386,11 +387,11 @@ class Session:
         from unshuffle.verify import verify
 
         begun = perf_counter()
-        optimized = optimize(script, self._options(keeps))
-        verify(optimized)
-        self._optimize_ms = (perf_counter() - begun) * 1000
-        self.fallbacks = tuple(operator.reason for operator in optimized.foreign)
         try:
+            optimized = optimize(script, self._options(keeps))
+            verify(optimized)
+            self._optimize_ms = (perf_counter() - begun) * 1000
+            self.fallbacks = tuple(operator.reason for operator in optimized.foreign)
             with self._failures_explained(script), lowering(self.spark, optimized) as lowered:
                 frames = [lowered.output(plan, [c.name for c in o.plan.columns]) for o, plan in optimized.outputs]
         except UnshuffleError as error:

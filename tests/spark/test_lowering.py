@@ -7,17 +7,18 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import reduce
-from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle import Session
+from unshuffle.algebra import operators as ops
 from unshuffle.cost.machine import Machine
 from unshuffle.optimizer import EXPLORATION, Options, optimize
 from unshuffle.session import NOT_RUN
-from unshuffle.spark.lowering import lowering
+from unshuffle.spark import faithful
+from unshuffle.spark.lowering import _RULES, lowering
 from unshuffle.verify import verify
 
 from .generated_queries import Query, write_tables
@@ -102,6 +103,36 @@ def test_temporary_views_are_gone(session: Session) -> None:
     assert session.spark.sql("show tables").collect() == before
 
 
-def test_what_ran_is_told(session: Session, tmp_path: Path) -> None:
-    session.sql("select a from t")
+def test_what_cannot_be_lowered_runs_as_plain_spark_and_is_told(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = "select count(*) as n from t join u on a = e"
+    rows = session.sql(query).collect()
     assert session.fallbacks == ()
+    for join in (ops.HashJoin, ops.MergeJoin):
+        monkeypatch.delitem(_RULES, join)
+    assert session.sql(query).collect() == rows
+    assert "cannot be run" in session.fallbacks[0]
+
+
+# What each is about: one exchange for a group and a join above it; the halves of an aggregate; a semi join over an exchange;
+# an order by a column that was renamed after its range exchange; joins laid out by some of their keys, by number.
+AS_PLANNED = [
+    "select a, count(*) as n from t group by a",
+    "select n, e from (select a, max(s) as n from t group by a) join u on a = e",
+    "select a, b from t where exists (select 1 from u where e = a and f > b)",
+    "select n + 0 as m, a from (select a, count(*) as n from t group by a) order by m desc",
+    "select a, b, row_number() over (partition by a order by b, d, x, s) as r from t",
+    "select distinct s from t union all select w from u",
+    "select a, sum(m) as m from t join u on a = e and s = w group by a order by a limit 3",
+]
+
+
+@pytest.mark.parametrize("machine", range(len(MACHINES)))
+@pytest.mark.parametrize("query", AS_PLANNED)
+def test_exchanges_are_those_that_were_planned(session: Session, query: str, machine: int) -> None:
+    optimized = optimize(session._bind_what(query, None), Options(MACHINES[machine], NOT_RUN, keeps=False))
+    ((output, plan),) = optimized.outputs
+    with lowering(session.spark, optimized) as lowered:
+        frame = lowered.output(plan, [c.name for c in output.plan.columns])
+    assert faithful.of_frame(frame).exchanges == faithful.as_planned(optimized, lowered.sendings).exchanges

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle import Session
+from unshuffle.errors import UserError
 from unshuffle.spark.compare import same_rows
 
 from .generated_queries import write_tables
@@ -76,3 +77,8 @@ def test_a_declared_key_makes_a_grouping_go(session: Session, tables: dict[str, 
     session.declare_key(Path(v.inputFiles()[0].removeprefix("file://")).parent, "id")
     assert "Aggregate" not in session.explain(grouped)
     check(session, grouped)
+
+
+def test_what_is_no_frame_is_told(session: Session) -> None:
+    with pytest.raises(UserError, match="a DataFrame of PySpark is needed, not list"):
+        session.optimize([1, 2])  # type: ignore[arg-type]

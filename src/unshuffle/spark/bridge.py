@@ -1,4 +1,4 @@
-"""Every touch of Spark's internals that the back end needs, and the versions it is tested with.
+"""Physical plans of our own inside Spark's: the internals that running a plan needs. (Reading DataFrames is catalyst's.)
 
 One thing cannot be said with DataFrames: that an aggregate finds what it can in each partition, that its findings then go
 where we choose, and that they are put together there. Spark plans an aggregate as two operators and decides on the exchange
@@ -15,9 +15,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from unshuffle.algebra.sql import quote
 from unshuffle.errors import InternalError
+from unshuffle.spark.columns import frame_of, jvm
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class SendToOne:
 class SendByHash:
     columns: tuple[str, ...]
     partitions: int
+    numbered: bool = False  # is the one column the number of the partition?
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +68,15 @@ def planned(frame: DataFrame) -> DataFrame:
 
 
 def _standing_in(spark: SparkSession, logical: Any, physical: Any) -> DataFrame:
-    stage = _jvm(spark).org.apache.spark.sql.execution.adaptive.LogicalQueryStage(logical, physical)
-    dataset = _jvm(spark).org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, stage)
-    frame = ClassicDataFrame(dataset, spark)
+    stage = jvm(spark).org.apache.spark.sql.execution.adaptive.LogicalQueryStage(logical, physical)
+    frame = frame_of(spark, stage)
     # Spark renames the columns of an operator that stands in a plan twice, and knows how to do that of a projection.
-    return frame.select(*(F.col(_quoted(name)).alias(name) for name in frame.columns))
+    return frame.select(*(F.col(quote(name)).alias(name) for name in frame.columns))
 
 
 def _exchange(spark: SparkSession, child: Any, sending: Sending) -> Any:
-    jvm = _jvm(spark)
-    physical, catalyst = jvm.org.apache.spark.sql.execution.exchange, jvm.org.apache.spark.sql.catalyst
+    sql = jvm(spark).org.apache.spark.sql
+    physical, catalyst = sql.execution.exchange, sql.catalyst
     output = child.output()
     attributes = {output.apply(i).name(): output.apply(i) for i in range(output.size())}
     match sending:
@@ -97,7 +98,7 @@ def _exchange(spark: SparkSession, child: Any, sending: Sending) -> Any:
             ]
             partitioning = catalyst.plans.physical.RangePartitioning(_sequence(spark, orders), partitions)
     origin = _singleton(physical, "REPARTITION_BY_NUM")
-    rest = [_singleton(jvm.scala, "None"), False]
+    rest = [_singleton(jvm(spark).scala, "None"), False]
     return _constructed(physical.ShuffleExchangeExec, [partitioning, child, origin], rest)
 
 
@@ -119,17 +120,9 @@ def _only_child(plan: Any) -> Any:
     return children.apply(0)
 
 
-def _jvm(spark: SparkSession) -> Any:
-    return spark._jvm
-
-
 def _sequence(spark: SparkSession, items: Sequence[Any]) -> Any:
-    return _jvm(spark).PythonUtils.toSeq(list(items))
+    return jvm(spark).PythonUtils.toSeq(list(items))
 
 
 def _singleton(package: Any, name: str) -> Any:
     return getattr(getattr(package, name + "$"), "MODULE$")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

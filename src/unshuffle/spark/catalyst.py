@@ -76,6 +76,8 @@ def logical_plan(
 ) -> Script:
     """What a DataFrame means, as a script of one output. `catalog` is a folder of stored statistics, `declarations` what
     is known of tables besides."""
+    if not type(frame).__module__.startswith("pyspark.sql"):
+        raise UserError(f"a DataFrame of PySpark is needed, not {type(frame).__name__}")
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         raise UserError(
             "unshuffle needs a DataFrame of a classic Spark session, and this one is of a Spark Connect session",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
 from unshuffle.optimizer import Optimized
-from unshuffle.properties import FullMerge, HashFunction, Partitioned, RangeFunction, Replicated
+from unshuffle.properties import FullMerge, Replicated
+from unshuffle.spark.bridge import SendByHash, SendByRange, Sending, SendToOne
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,14 @@ def differences(planned: Executed, executed: Executed) -> list[str]:
     return found
 
 
-def as_planned(optimized: Optimized) -> Executed:
-    """The exchanges and sorts of a plan, each as often as it is run."""
+def as_planned(optimized: Optimized, sendings: Mapping[int, Sending]) -> Executed:
+    """The exchanges and sorts of a plan, each as often as it is run. `sendings` is how lowering sends each."""
     exchanges: Counter[Sent] = Counter()
     sorts = 0
     for root in optimized.roots:
         for node in _each_use(root):
             if isinstance(node.operator, ops.Move):
-                sent = _sent(node.operator)
+                sent = _sent(node, sendings.get(id(node)))
                 exchanges.update([sent] if sent is not None else [])
             sorts += isinstance(node.operator, ops.LocalSort | ops.InOrder | ops.RunReduce | ops.RunCombine)
     return Executed(exchanges, sorts)
@@ -79,28 +80,35 @@ def _each_use(root: Physical) -> Iterator[Physical]:
     while waiting:
         node = waiting.pop()
         yield node
-        below = list(node.inputs)
-        if isinstance(node.operator, ops.FirstRows):
-            while isinstance(below[0].operator, ops.PartialFirstRows | ops.LocalSort | ops.InOrder) or (
-                isinstance(below[0].operator, ops.Move) and isinstance(below[0].operator.how, FullMerge)
-            ):
-                below = list(below[0].inputs)
-        waiting.extend(below)
+        waiting.extend([below_first_rows(node)] if isinstance(node.operator, ops.FirstRows) else node.inputs)
 
 
-def _sent(move: ops.Move) -> Sent | None:
-    scheme = getattr(move.how, "scheme", None)
-    match scheme:
-        case None:
+def below_first_rows(node: Physical) -> Physical:
+    """What Spark's own operator for the first rows is over: it sorts, looks into each partition and gathers by itself."""
+    below = node.inputs[0]
+    while isinstance(below.operator, ops.PartialFirstRows | ops.LocalSort | ops.InOrder) or (
+        isinstance(below.operator, ops.Move) and isinstance(below.operator.how, FullMerge)
+    ):
+        below = below.inputs[0]
+    return below
+
+
+def _sent(node: Physical, sending: Sending | None) -> Sent | None:
+    match sending:
+        case SendToOne():
             return Sent("gather", frozenset(), 1)
+        case SendByHash(columns, partitions, numbered):
+            return Sent("number", frozenset(), partitions) if numbered else Sent("hash", frozenset(columns), partitions)
+        case SendByRange(keys, partitions):
+            return Sent("range", frozenset(name for name, _, _ in keys), partitions)
+    # Lowering knows no more of the others: copies, and rows that are spread anyhow or gathered without keys.
+    match getattr(node.operator.how, "scheme", None):  # type: ignore[attr-defined]
         case Replicated():
             return None
-        case Partitioned(function=HashFunction() as function, columns=columns):
-            return Sent("hash", frozenset(c.spark_name for c in columns), function.partitions)
-        case Partitioned(function=RangeFunction() as function, columns=columns):
-            return Sent("range", frozenset(c.spark_name for c in columns), function.partitions)
+        case None:
+            return Sent("gather", frozenset(), 1)
         case _:
-            return Sent("anyhow", frozenset(), getattr(scheme, "partitions", None) or 0)
+            return Sent("anyhow", frozenset(), node.amount.partitions)
 
 
 _EXCHANGE = re.compile(r"Exchange (\w+)(?:\((.*?)\))?, [A-Z_]+")

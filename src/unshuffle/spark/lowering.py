@@ -41,7 +41,6 @@ from unshuffle.catalog.types import spark_name
 from unshuffle.errors import InternalError
 from unshuffle.optimizer import Optimized
 from unshuffle.properties import (
-    FullMerge,
     HashFunction,
     InitialPartitioning,
     JoinKey,
@@ -54,6 +53,8 @@ from unshuffle.properties import (
     Sorted,
 )
 from unshuffle.spark import bridge, user_operators
+from unshuffle.spark.faithful import below_first_rows
+from unshuffle.spark.numbering import numbered
 from unshuffle.spark.straight import Straight, name_of, names_of
 
 
@@ -89,11 +90,12 @@ class Lowering(Straight):
         self._new = ColumnNumbers(last + 1).new
         self._spools = {spool.number: spool.plan for spool in optimized.spools}
         self._standing_alone = {plan.columns: physical for plan, physical in optimized.subqueries}
-        self._numbered = _numbered(optimized, self._spools)
+        self._numbered = numbered(optimized, self._spools)
         self._lowered: dict[int, tuple[Physical, Lowered]] = {}
         self._inputs: dict[int, str] = {}  # of an operator that is translated straight, as queries
         self._aliases = count(1)
         self._kept: dict[int, tuple[str, DataFrame]] = {}
+        self.sendings: dict[int, bridge.Sending] = {}  # how each exchange that is lowered sends, by the id of its node
 
     def output(self, plan: Physical, names: Sequence[str]) -> DataFrame:
         """The plan's rows under the names the user gave its columns."""
@@ -319,11 +321,7 @@ class Lowering(Straight):
 
     def _first_rows(self, node: Physical, operator: ops.FirstRows) -> Lowered:
         """Spark has an operator of its own for the first rows in an order, which looks for them in each partition first."""
-        below = node.inputs[0]
-        while isinstance(below.operator, ops.PartialFirstRows | ops.LocalSort | ops.InOrder) or (
-            isinstance(below.operator, ops.Move) and isinstance(below.operator.how, FullMerge)
-        ):
-            below = below.inputs[0]
+        below = below_first_rows(node)
         order = f" ORDER BY {_order(operator.keys)}" if operator.keys else ""
         limit = "" if operator.count is None else f" LIMIT {operator.count}"
         offset = f" OFFSET {operator.offset}" if operator.offset else ""
@@ -409,6 +407,10 @@ class Lowering(Straight):
 
     def _sent(self, given: Lowered, move: Physical) -> tuple[Lowered, bridge.Sending]:
         """The rows with what they are to be sent by, and how."""
+        sent, self.sendings[id(move)] = self._to_send(given, move)
+        return sent, self.sendings[id(move)]
+
+    def _to_send(self, given: Lowered, move: Physical) -> tuple[Lowered, bridge.Sending]:
         scheme = getattr(move.operator.how, "scheme", None)  # type: ignore[attr-defined]
         text = _only(given, _moved(move))
         match scheme:
@@ -428,7 +430,7 @@ class Lowering(Straight):
             number = self._new("_p", pa.int32())
             hashed = ", ".join(_normal(self._typed(column, type_), type_) for column, type_ in typed)
             text = f"SELECT *, pmod(hash({hashed}), {partitions}) AS {name_of(number)} FROM ({text})"
-            by = bridge.SendByHash((number.spark_name,), partitions)
+            by = bridge.SendByHash((number.spark_name,), partitions, numbered=True)
             return Lowered(text, (number,), (number,), numbered=True), by
         casts = {(column, type_): self._new(column.name, type_) for column, type_ in typed if column.type != type_}
         if casts:
@@ -460,61 +462,6 @@ class Lowering(Straight):
     def _typed(self, column: Column, type_: DataType) -> str:
         same = type_ is None or column.type == type_
         return name_of(column) if same or type_ is None else self._expression(Cast(Ref(column), type_))
-
-
-def _numbered(optimized: Optimized, spools: dict[int, Physical]) -> set[int]:
-    """The exchanges whose layout Spark knows only by the partition's number."""
-    found: set[int] = set()
-    for root in optimized.roots:
-        for node in root.walk():
-            operator: Any = node.operator
-            if isinstance(operator, ops.Move) and _is_hashed_by_number(operator):
-                found.add(id(node))
-            if node.alternative == "pair-wise" and not isinstance(operator, ops.MultisetOperation):
-                whole = all(_are_all_keys(child, operator.keys, side) for side, child in enumerate(node.inputs))
-                if not whole:
-                    for child in node.inputs:
-                        found |= {id(source) for source in _sources(child, spools)}
-    return found
-
-
-def _is_hashed_by_number(move: ops.Move) -> bool:
-    scheme = getattr(move.how, "scheme", None)
-    return (
-        isinstance(scheme, Partitioned)
-        and isinstance(scheme.function, HashFunction)
-        and any(t is None or pa.types.is_floating(t) or pa.types.is_nested(t) for t in scheme.function.types)
-    )
-
-
-def _are_all_keys(child: Physical, keys: Sequence[JoinKey], side: int) -> bool:
-    layout = child.delivered.partitioning
-    if not isinstance(layout, Partitioned) or not isinstance(layout.function, HashFunction):
-        return True
-    wanted = [(key.columns[side], key.type) for key in keys]
-    for column, type_ in zip(layout.columns, layout.function.types, strict=True):
-        match = next((k for k in wanted if k[1] == type_ and child.facts.equal(k[0], column)), None)
-        if match is None:
-            return False
-        wanted.remove(match)
-    return not wanted
-
-
-def _sources(node: Physical, spools: dict[int, Physical]) -> Iterator[Physical]:
-    """The exchanges that made the layout of a plan. What is laid out alike is so on both sides of a join."""
-    operator: Any = node.operator
-    match operator:
-        case ops.Move():
-            yield node
-        case ops.ReadSpool():
-            yield from _sources(spools[operator.spool], spools)
-        case _ if node.alternative in ("pair-wise", "partition-wise"):
-            for child in node.inputs:
-                yield from _sources(child, spools)
-        case _ if operator.carried is not None:
-            yield from _sources(node.inputs[operator.carried], spools)
-        case _:
-            return
 
 
 def _moved(move: Physical) -> tuple[Column, ...]:

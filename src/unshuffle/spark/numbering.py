@@ -1,0 +1,69 @@
+"""Which exchanges Spark must know by the number of the partition, because it does not see their layout by columns: where a
+join's inputs are laid out by some of its keys alone, and where keys are hashed in a form of Spark's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from unshuffle.algebra import operators as ops
+from unshuffle.algebra.physical import Physical
+from unshuffle.optimizer import Optimized
+from unshuffle.properties import HashFunction, JoinKey, Partitioned
+
+
+def numbered(optimized: Optimized, spools: dict[int, Physical]) -> set[int]:
+    """The exchanges whose layout Spark knows only by the partition's number."""
+    found: set[int] = set()
+    for root in optimized.roots:
+        for node in root.walk():
+            operator: Any = node.operator
+            if isinstance(operator, ops.Move) and _is_hashed_by_number(operator):
+                found.add(id(node))
+            if node.alternative == "pair-wise" and not isinstance(operator, ops.MultisetOperation):
+                whole = all(_are_all_keys(child, operator.keys, side) for side, child in enumerate(node.inputs))
+                if not whole:
+                    for child in node.inputs:
+                        found |= {id(source) for source in _sources(child, spools)}
+    return found
+
+
+def _is_hashed_by_number(move: ops.Move) -> bool:
+    scheme = getattr(move.how, "scheme", None)
+    return (
+        isinstance(scheme, Partitioned)
+        and isinstance(scheme.function, HashFunction)
+        and any(t is None or pa.types.is_floating(t) or pa.types.is_nested(t) for t in scheme.function.types)
+    )
+
+
+def _are_all_keys(child: Physical, keys: Sequence[JoinKey], side: int) -> bool:
+    layout = child.delivered.partitioning
+    if not isinstance(layout, Partitioned) or not isinstance(layout.function, HashFunction):
+        return True
+    wanted = [(key.columns[side], key.type) for key in keys]
+    for column, type_ in zip(layout.columns, layout.function.types, strict=True):
+        match = next((k for k in wanted if k[1] == type_ and child.facts.equal(k[0], column)), None)
+        if match is None:
+            return False
+        wanted.remove(match)
+    return not wanted
+
+
+def _sources(node: Physical, spools: dict[int, Physical]) -> Iterator[Physical]:
+    """The exchanges that made the layout of a plan. What is laid out alike is so on both sides of a join."""
+    operator: Any = node.operator
+    match operator:
+        case ops.Move():
+            yield node
+        case ops.ReadSpool():
+            yield from _sources(spools[operator.spool], spools)
+        case _ if node.alternative in ("pair-wise", "partition-wise"):
+            for child in node.inputs:
+                yield from _sources(child, spools)
+        case _ if operator.carried is not None:
+            yield from _sources(node.inputs[operator.carried], spools)
+        case _:
+            return
