@@ -26,7 +26,7 @@ from unshuffle.algebra.expressions import (
 )
 from unshuffle.algebra.expressions import walk as parts
 from unshuffle.catalog.joins import JoinKind
-from unshuffle.catalog.schema import Column, Dependency, Key
+from unshuffle.catalog.schema import Column, DataType, Dependency, Key
 from unshuffle.catalog.statistics import TableStatistics
 from unshuffle.errors import Span
 from unshuffle.properties import Delivered
@@ -62,7 +62,8 @@ class Format:
 @dataclass(frozen=True, slots=True)
 class Files:
     """The files a scan reads. `base` is where folders named `column=value` begin to count as columns. `relation` is
-    Spark's own, where a DataFrame reads them: with the options, the schema and the list of files that it was made with."""
+    Spark's own, where a DataFrame reads them: with the options, the schema and the list of files that it was made with.
+    `stored` are all columns of Parquet files, and `version` changes with any of the files, where they are known."""
 
     paths: tuple[str, ...]
     format: Format | UserClass
@@ -70,6 +71,8 @@ class Files:
     rows: int | None = None
     bytes: int | None = None
     relation: Any = field(default=None, compare=False, repr=False)
+    stored: tuple[tuple[str, DataType], ...] = field(default=(), compare=False, repr=False)
+    version: int | None = field(default=None, compare=False, repr=False)
 
 
 class _Leaf:

@@ -241,7 +241,15 @@ class ScriptBinder:
             base = paths[0]
         columns = tuple(self.numbers.new(n, t) for n, t in contents.columns)
         known = known_of(columns, paths, base, found, contents, self.catalog)
-        where = Files(paths, Format("Parquet"), base, contents.rows, contents.bytes)
+        where = Files(
+            paths,
+            Format("Parquet"),
+            base,
+            contents.rows,
+            contents.bytes,
+            stored=contents.columns,
+            version=hash(tuple(found)),
+        )
         scan = Scan(name, where, columns, known.keys, known.dependencies, span, known.statistics)
         return self._with_declared(scan)
 

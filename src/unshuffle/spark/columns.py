@@ -59,12 +59,14 @@ def is_plain(expression: Expression) -> bool:
 
 @dataclass
 class Placeholders:
-    """The opaque expressions that a text refers to, and the call that stands there for each of them: a name would not do,
-    for a field of it would be read as a column of a table."""
+    """What a text refers to and cannot say. A call stands there for each opaque expression: a name would not do, for a field
+    of it would be read as a column of a table. A table stands for each DataFrame that is read: one that nobody defines, for
+    to define a view and to drop it again takes Spark longer than to analyze most queries."""
 
     name_of: Callable[[Column], str]
     subquery: Callable[[Plan], str]
     _found: dict[str, Opaque] = field(default_factory=dict)
+    _frames: dict[str, DataFrame] = field(default_factory=dict)
 
     def text(self, expression: Expression) -> str:
         return to_sql(expression, self.name_of, self.subquery, self.name)
@@ -75,13 +77,25 @@ class Placeholders:
         self._found[call] = opaque
         return call
 
+    def table(self, frame: DataFrame) -> str:
+        """What stands for a DataFrame in a text. Not in a WITH: there Catalyst does not look for it."""
+        name = f"unshuffle_frame_{len(self._frames) + 1}_"
+        self._frames[name] = frame
+        return name
+
     def used_in(self, text: str) -> list[str]:
         """The calls that a text has."""
         return [call for call in self._found if call in text]
 
     def frame(self, spark: SparkSession, text: str) -> DataFrame:
         """A query of which the expressions were written here, as a DataFrame."""
-        return frame_of(spark, self.parsed(spark, text)) if self.used_in(text) else spark.sql(text)
+        plan = self.parsed(spark, text) if self.used_in(text) else parser(spark).parsePlan(text)
+        frames = [
+            (parser(spark).parsePlan(f"TABLE {name}"), frame._jdf.queryExecution().analyzed())
+            for name, frame in self._frames.items()
+            if name in text
+        ]
+        return frame_of(spark, plan.transformWithSubqueries(scala_map(spark, frames)) if frames else plan)
 
     def parsed(self, spark: SparkSession, text: str) -> Any:
         """A query as Spark parses it, with the expressions in their places."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 from py4j.java_gateway import is_instance_of
 from pyspark import AccumulatorParam
@@ -22,7 +23,7 @@ from pyspark.sql.functions import col
 
 from unshuffle.algebra.expressions import Value
 from unshuffle.algebra.logical import Format, Scan, Target, UserClass
-from unshuffle.catalog.schema import Column
+from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.types import STRING, spark_name
 from unshuffle.errors import FileProblem, Span, TypeProblem, did_you_mean
 from unshuffle.operators import Outputter
@@ -43,12 +44,31 @@ NAMES = ("Parquet", "Csv", "Tsv", "Json", "Text")
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
+# What was read of files before, by session: to list files and make a relation of them takes Spark longer than to plan
+# most queries. It is only used for files that have not changed since.
+_READ: WeakKeyDictionary[SparkSession, dict[tuple[object, ...], DataFrame]] = WeakKeyDictionary()
+_KEPT = 256
+
+
 def read(spark: SparkSession, node: Scan) -> DataFrame:
-    """The columns of a scan, under their Spark names and of exactly their types."""
+    """Files, with at least the columns of a scan, of exactly their types."""
     files = node.files
-    assert isinstance(files.format, Format)
     if files.relation is not None:
         return relations.scan(spark, node)
+    if files.version is None:
+        return _read(spark, node, [(column.name, column.type) for column in node.columns])
+    known = _READ.setdefault(spark, {})
+    key = (files.paths, files.format, files.base, files.version)
+    found = known.pop(key, None)
+    known[key] = _read(spark, node, files.stored) if found is None else found  # the latest used is the last
+    if len(known) > _KEPT:
+        del known[next(iter(known))]
+    return known[key]
+
+
+def _read(spark: SparkSession, node: Scan, columns: Sequence[tuple[str, DataType]]) -> DataFrame:
+    files = node.files
+    assert isinstance(files.format, Format)
     name, options = _spark_format(files.format, node.span)
     reader = spark.read.format(name).options(**options)
     if files.base is not None:
@@ -58,15 +78,14 @@ def read(spark: SparkSession, node: Scan) -> DataFrame:
             return _text(reader.load(list(files.paths)), node)
         if name == "csv" and options.get("header", "").lower() == "true":
             reader = _with_header(reader, node, options)
-        elif node.columns and all(column.type is not None for column in node.columns):
-            reader = reader.schema(", ".join(f"{_quoted(c.name)} {spark_name(c.type)}" for c in node.columns))
-        frame = reader.load(list(files.paths))
+        elif columns and all(type is not None for _, type in columns):
+            reader = reader.schema(", ".join(f"{_quoted(name)} {spark_name(type)}" for name, type in columns))
+        return reader.load(list(files.paths))
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             missing = (error.getMessageParameters() or {}).get("path", ", ".join(files.paths))
             raise FileProblem(f"no such file or folder: {missing}", node.span) from None
         raise
-    return frame.select(*(col(_quoted(column.name)).alias(column.spark_name) for column in node.columns))
 
 
 def _with_header(reader: DataFrameReader, node: Scan, options: dict[str, str]) -> DataFrameReader:
@@ -103,7 +122,7 @@ def _text(frame: DataFrame, node: Scan) -> DataFrame:
         name = from_folders.get(column.name.lower())
         return col("value") if name is None else col(_quoted(name)).cast(spark_name(column.type))
 
-    return frame.select(*(source(column).alias(column.spark_name) for column in node.columns))
+    return frame.select(*(source(column).alias(column.name) for column in node.columns))
 
 
 # ------------------------------------------------------------------------------------------------------------- writing

@@ -141,8 +141,8 @@ class Lowering(Straight):
         given = self.lower(plan)
         if operator.spool not in self._kept:
             frame = self._query(given.text).persist()
-            self._kept[operator.spool] = (self._view(frame), frame)
-        kept = replace(given, text=f"SELECT * FROM {self._kept[operator.spool][0]}")
+            self._kept[operator.spool] = (self._rows_of(frame), frame)
+        kept = replace(given, text=self._kept[operator.spool][0])
         return self._renamed(kept, plan.columns, operator.columns)
 
     def _rename(self, node: Physical, operator: ops.Rename) -> Lowered:
@@ -206,7 +206,7 @@ class Lowering(Straight):
         sent, sending = self._sent(given, moves[0])
         made = self._grouped(node, operator, sent, node.inputs[0])
         frame = bridge.exchanged_between_halves(self._query(made.text), sending)
-        return replace(made, text=f"SELECT * FROM {self._view(frame)}")
+        return replace(made, text=self._rows_of(frame))
 
     def _grouped(self, node: Physical, operator: Any, given: Lowered, below: Physical) -> Lowered:
         """Grouped by the keys, in the order that rows are sorted in, and by the carriers, which they determine."""
@@ -227,7 +227,7 @@ class Lowering(Straight):
         left, right = (self.lower(child) for child in node.inputs)
         if node.alternative == "pair-wise" and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):
             # Spark would push the join below the exchange, and then exchange anew.
-            left = replace(left, text=f"SELECT * FROM {self._view(bridge.planned(self._query(left.text)))}")
+            left = replace(left, text=self._rows_of(bridge.planned(self._query(left.text))))
         number = next(self._aliases)
         names = (f"left_{number}", f"right_{number}")
         kept = self._laid_out_as(node, operator, left, right)
@@ -368,7 +368,7 @@ class Lowering(Straight):
         return self._query(given.text if extras else _only(given, node.columns))
 
     def _framed(self, frame: DataFrame) -> Lowered:
-        return Lowered(f"SELECT * FROM {self._view(frame)}")
+        return Lowered(self._rows_of(frame))
 
     def frame(self, plan: Plan) -> DataFrame:
         found = self._inputs.get(id(plan))
@@ -397,13 +397,13 @@ class Lowering(Straight):
                 return replace(sent, text=f"SELECT /*+ REPARTITION(1) */ * FROM ({sent.text})")
             case bridge.SendByHash(columns, partitions) if sent.numbered:
                 frame = self._query(sent.text).repartitionById(partitions, F.col(columns[0]))
-                return replace(sent, text=f"SELECT * FROM {self._view(frame)}")
+                return replace(sent, text=self._rows_of(frame))
             case bridge.SendByHash(columns, partitions):
                 by = ", ".join(map(quote, columns))
                 return replace(sent, text=f"SELECT /*+ REPARTITION({partitions}, {by}) */ * FROM ({sent.text})")
             case bridge.SendByRange(keys, partitions):
                 frame = self._query(sent.text).repartitionByRange(partitions, *(_ordered(*key) for key in keys))
-                return replace(sent, text=f"SELECT * FROM {self._view(frame)}")
+                return replace(sent, text=self._rows_of(frame))
 
     def _sent(self, given: Lowered, move: Physical) -> tuple[Lowered, bridge.Sending]:
         """The rows with what they are to be sent by, and how."""

@@ -1,5 +1,5 @@
 """What a DataFrame brings along and we leave to Spark: relations that are no files, and operators that we do not
-understand. Both come back as DataFrames whose columns are named by `Column.spark_name`.
+understand. The operators come back as DataFrames whose columns are named by `Column.spark_name`.
 
 An operator is run over other inputs than it was made for. Its expressions name its old inputs' columns by Catalyst's
 numbers, so they are rewritten to the new ones. To give the new columns the old numbers would be less work, and wrong:
@@ -34,14 +34,12 @@ class OperatorCode:
 
 def table(spark: SparkSession, node: TableScan) -> DataFrame:
     """A table by its name, or the relation that a DataFrame was made from."""
-    frame = spark.table(".".join(map(quote, node.name))) if node.relation is None else frame_of(spark, node.relation)
-    return frame.toDF(*(column.spark_name for column in node.columns))
+    return spark.table(".".join(map(quote, node.name))) if node.relation is None else frame_of(spark, node.relation)
 
 
 def scan(spark: SparkSession, node: Scan) -> DataFrame:
     """The files of a DataFrame as it reads them: its options, its schema, the files it found when it was made."""
-    frame = frame_of(spark, node.files.relation)
-    return frame.select(*(col(quote(column.name)).alias(column.spark_name) for column in node.columns))
+    return frame_of(spark, node.files.relation)
 
 
 def foreign(spark: SparkSession, node: Foreign, inputs: Sequence[DataFrame]) -> DataFrame:

@@ -2,8 +2,7 @@
 
 It is what optimized plans are compared with, so it is kept as plain as can be. Relational operators nest as SQL text
 under column names that no other column of the plan has, which keeps correlated sub-queries unambiguous however deep they
-stand. What is not SQL (files, user-defined operators, shared rowsets) is a DataFrame that the text reads as a temporary
-view, dropped as soon as Spark has analyzed the text.
+stand. What is not SQL (files, user-defined operators, shared rowsets) is a DataFrame that the text reads by a name.
 """
 
 from __future__ import annotations
@@ -76,17 +75,14 @@ class Straight:
     def frame(self, plan: Plan) -> DataFrame:
         """The plan as a DataFrame whose columns are named by `Column.spark_name`."""
         match plan:
-            case Scan(files=source):
-                reader = files.read if isinstance(source.format, Format) else user_operators.extract
-                return reader(self._spark, plan)
+            case Scan(files=source) if not isinstance(source.format, Format):
+                return user_operators.extract(self._spark, plan)
             case Process():
                 return user_operators.process(self.frame(plan.child), plan)
             case Reduce():
                 return user_operators.reduce(self.frame(plan.child), plan)
             case Combine():
                 return user_operators.combine(self.frame(plan.left), self.frame(plan.right), plan)
-            case TableScan():
-                return relations.table(self._spark, plan)
             case Foreign() if plan.operator is not None:
                 return relations.foreign(self._spark, plan, [self.frame(each) for each in plan.children])
             case _:
@@ -98,6 +94,9 @@ class Straight:
         self._views.clear()
         self._shared.clear()
 
+    def _rows_of(self, frame: DataFrame) -> str:
+        return f"SELECT * FROM {self._placeholders.table(frame)}"
+
     def _view(self, frame: DataFrame) -> str:
         name = f"unshuffle_{uuid.uuid4().hex}"
         frame.createOrReplaceTempView(name)
@@ -108,10 +107,16 @@ class Straight:
 
     def sql(self, plan: Plan) -> str:
         match plan:
-            case Scan() | TableScan() | Process() | Reduce() | Combine():
-                return f"SELECT * FROM {self._view(self.frame(plan))}"
+            case Scan(files=source, columns=columns) if isinstance(source.format, Format):
+                read = ", ".join(f"{quote(column.name)} AS {name_of(column)}" for column in columns)
+                return f"SELECT {read or '1 AS one_row'} FROM {self._placeholders.table(files.read(self._spark, plan))}"
+            case TableScan():
+                table = self._placeholders.table(relations.table(self._spark, plan))
+                return f"SELECT * FROM {table} AS t({names_of(plan.columns)})" if plan.columns else f"TABLE {table}"
+            case Scan() | Process() | Reduce() | Combine():
+                return self._rows_of(self.frame(plan))
             case Foreign() if plan.operator is not None:
-                return f"SELECT * FROM {self._view(self.frame(plan))}"
+                return self._rows_of(self.frame(plan))
             case Values():
                 return self._values(plan)
             case Project(child, outputs):
@@ -147,7 +152,7 @@ class Straight:
             case Reference(rowset, columns):
                 pairs = zip(rowset.columns, columns, strict=True)
                 renamed = ", ".join(f"{name_of(a)} AS {name_of(b)}" for a, b in pairs)
-                return f"SELECT {renamed} FROM {self._shared_view(rowset)}"
+                return f"SELECT {renamed or '1 AS one_row'} FROM {self._shared_rows(rowset)}"
             case Shared(child=child):
                 return self.sql(child)
 
@@ -158,13 +163,13 @@ class Straight:
         named = []
         for name, plan in inputs:
             columns = ", ".join(quote(column.name) for column in plan.columns)
-            named.append(f"{name} AS (SELECT * FROM ({self.sql(plan)}) AS t({columns}))")
+            named.append(f"{name} AS (SELECT * FROM {self._view(self.frame(plan))} AS t({columns}))")
         return f"WITH {', '.join(named)} SELECT * FROM ({sql})"
 
-    def _shared_view(self, rowset: Shared) -> str:
+    def _shared_rows(self, rowset: Shared) -> str:
         if id(rowset) not in self._shared:
-            # The node is kept with its view: an id is only good while what it names is alive.
-            self._shared[id(rowset)] = (rowset, self._view(self.frame(rowset.child)))
+            # The node is kept with its name: an id is only good while what it names is alive.
+            self._shared[id(rowset)] = (rowset, self._placeholders.table(self.frame(rowset.child)))
         return self._shared[id(rowset)][1]
 
     def _values(self, plan: Values) -> str:
