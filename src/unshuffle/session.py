@@ -412,7 +412,10 @@ class Session:
 
         machine = this_machine()
         if self._spark is not None:
-            machine = replace(machine, cores=self._spark.sparkContext.defaultParallelism)
+            context = self._spark.sparkContext
+            machine = replace(machine, cores=context.defaultParallelism)
+            if (context.master or "").split("[")[0] == "local":
+                machine = replace(machine, network_byte=0.0)  # all tasks run in one process
         return Options(machine=machine, disabled=NOT_RUN, keeps=keeps)
 
     @contextmanager

@@ -522,12 +522,13 @@ class Enumeration:
         readers = _readers(first, given.delivered, group.facts)
         place = Serial() if isinstance(first, FullMerge) else first.scheme
         for how, given in moves:
-            own = self._own(ops.Move(how, group.columns, readers), (given,), self.amount(group, place))
+            move = ops.Move(how, group.columns, readers)
+            own = self._own(move, (given,), self.amount(group, place)) + (group.again if move.samples else 0.0)
             if given.cost + own > table.limit:
                 continue
             delivered = self._delivered(group, how, given.delivered)
             if delivered is not None:
-                self._build(table, ops.Move(how, group.columns, readers), (given,), delivered, own)
+                self._build(table, move, (given,), delivered, own)
 
     @staticmethod
     def _delivered(group: Group, how: Exchange, given: Delivered) -> Delivered | None:

@@ -794,6 +794,12 @@ class Move(_Carries):
     def keeps_order(self) -> bool:
         return False
 
+    @property
+    def samples(self) -> bool:
+        """Are the rows looked at first, to divide them into ranges? They are computed twice then."""
+        scheme = getattr(self.how, "scheme", None)
+        return self.readers is None and isinstance(getattr(scheme, "function", None), RangeFunction)
+
     def alternatives(self) -> tuple[Alternative, ...]:
         return (Alternative("", (Required(Anyhow()),)),)
 

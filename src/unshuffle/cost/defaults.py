@@ -6,6 +6,7 @@ distinct values of a column                    a tenth of its rows; all of them 
 column = value                                 1 / distinct values
 column < value, and other ranges               1/3; with both ends 1/4
 LIKE                                           1/10 for its first run of literal text, 1/4 for each more
+LIKE 'beginning%', of files without statistics  at least 1/100
 IS NULL                                        1/100
 a boolean column, EXISTS, IN (query)           1/2
 a condition that cannot be read                1/3
@@ -22,6 +23,7 @@ UNKNOWN_DISTINCT_SHARE = 0.1
 RANGE = 1 / 3
 INTERVAL = 1 / 4
 LIKE_RUN = 0.1
+LIKE_BEGINNING = 0.01
 IS_NULL = 0.01
 SUBQUERY = 0.5
 UNKNOWN_CONDITION = 1 / 3

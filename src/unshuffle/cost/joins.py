@@ -54,7 +54,8 @@ def _taken_apart(condition: Expression | None, left: Estimate, right: Estimate) 
     """Equalities between a column of each side, and the rest of a condition."""
     pairs: list[Pair] = []
     rest: list[Expression] = []
-    for part in conjuncts(condition):
+    for each in conjuncts(condition):
+        part = _without_null(each)
         if type(part) is Call and part.function in ("=", "<=>"):
             one, other = (_column(argument) for argument in part.arguments)
             if one is not None and other is not None:
@@ -64,8 +65,17 @@ def _taken_apart(condition: Expression | None, left: Estimate, right: Estimate) 
                 if other in left.origins and one in right.origins:
                     pairs.append(Pair(other, one, part.function == "<=>"))
                     continue
-        rest.append(part)
+        rest.append(each)
     return _independent(pairs, left, right), rest
+
+
+def _without_null(condition: Expression) -> Expression:
+    """Of NOT IN, `a = b or (a = b) is null`, the equality: there are few NULLs, or else the answer has no rows."""
+    match condition:
+        case Call("or", (Call("=") as pair, Call("isnull", (tested,)))) if tested == pair:
+            return pair
+        case _:
+            return condition
 
 
 def _column(expression: Expression) -> Column | None:

@@ -25,7 +25,7 @@ class Machine:
     cores: int = 8  # tasks that run at once
 
     # --- fixed costs
-    stage: float = 0.004  # to begin a stage: planning, scheduling, the first task's set-up
+    stage: float = 0.016  # to begin a stage: adaptive planning, scheduling, the first task's set-up
     task: float = 0.002  # to start a task and take back its result
     block: float = 0.000_06  # to write and open one of the n x m pieces of a shuffle
 
@@ -33,6 +33,7 @@ class Machine:
     scan_row: float = 35e-9
     filter_row: float = 30e-9
     compute_row: float = 20e-9  # for each expression that is not a column
+    pattern_row: float = 1200e-9  # for each LIKE with a wildcard between two texts
     decimal_row: float = 75e-9  # beyond that, if it is a decimal of more than 18 digits
     hash_group_row: float = 110e-9  # an aggregate's hash table: find the group among 65,536
     stream_group_row: float = 30e-9  # the same when groups come one after another

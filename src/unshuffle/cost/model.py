@@ -18,11 +18,12 @@ from typing import Any
 import pyarrow as pa
 
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import AggregateCall, Ref
+from unshuffle.algebra.expressions import AggregateCall, Expression, Ref
 from unshuffle.algebra.physical import Amount, Cost, PhysicalOperator
 from unshuffle.algebra.predicates import conjuncts
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.cost.machine import Machine
+from unshuffle.cost.patterns import slow_patterns
 from unshuffle.properties import (
     FullMerge,
     InitialPartitioning,
@@ -50,6 +51,7 @@ Rule = Callable[["CostModel", Any, Amounts, Amount], Cost]
 class CostModel:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
+        self._slow: dict[int, tuple[Expression, int]] = {}
 
     def ideal_partitions(self, rows: float, bytes: float) -> int:
         return self.machine.ideal_partitions(rows, bytes)
@@ -109,6 +111,14 @@ class CostModel:
         wide: int = sum(isinstance(each.type, pa.Decimal128Type) and each.type.precision > 18 for each in made)
         return self.machine.decimal_row * wide
 
+    def patterns(self, expression: Expression) -> float:
+        """Seconds a row to match texts with the patterns of an expression."""
+        found = self._slow.get(id(expression))
+        if found is None:
+            # The expression is kept with its number: an id is only good while what it names is alive.
+            found = self._slow[id(expression)] = (expression, slow_patterns(expression))
+        return self.machine.pattern_row * found[1]
+
     def spilled(self, bytes: float, amount: Amount) -> float:
         """Seconds of disk for what a task cannot hold, written once and read once."""
         largest = bytes * amount.largest
@@ -147,12 +157,13 @@ def _rows(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
 def _select(model: CostModel, op: ops.Select, inputs: Amounts, output: Amount) -> Cost:
     # Most rows that fail do so at the first condition, and to look at a row at all costs more than to compare.
     further = FURTHER_CONDITION * (len(conjuncts(op.predicate)) - 1)
-    return model.cpu(inputs[0].rows * model.machine.filter_row * (1.0 + max(0.0, further)), inputs[0])
+    each = model.machine.filter_row * (1.0 + max(0.0, further)) + model.patterns(op.predicate)
+    return model.cpu(inputs[0].rows * each, inputs[0])
 
 
 def _compute(model: CostModel, op: ops.Compute, inputs: Amounts, output: Amount) -> Cost:
     made = [expression for _, expression in op.outputs if not isinstance(expression, Ref)]
-    each = model.machine.compute_row * len(made) + model.decimals(made)
+    each = model.machine.compute_row * len(made) + model.decimals(made) + sum(map(model.patterns, made))
     return model.cpu(output.rows * each, output)
 
 

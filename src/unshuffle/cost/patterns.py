@@ -11,13 +11,15 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from unshuffle.algebra.expressions import Call, Literal, Template
+from unshuffle.algebra.expressions import Call, Expression, Literal, Template, walk
 from unshuffle.catalog.statistics import ColumnStatistics
 from unshuffle.cost import defaults
 from unshuffle.cost.distributions import Interval, range_fraction
 
 _LARGEST = "\U0010ffff"
 _FEWEST_TRIED = 10
+# Patterns that Spark compares with directly; the others become regular expressions.
+_DIRECT = re.compile(r"%?[^%_]*%?|[^%_]+%[^%_]+")
 _NOT_LIKE = re.compile(r"^ NOT (I?LIKE) '((?:[^'\\]|\\.)*)'$")
 
 
@@ -27,6 +29,9 @@ def pattern_fraction(known: ColumnStatistics, pattern: str, escape: str, ignore_
     begins = None
     if prefix and not ignore_case and isinstance(known.low, str):
         begins = range_fraction(known, Interval(prefix, True, prefix + _LARGEST, True))
+        if known.histogram is None and begins is not None and known.low <= prefix + _LARGEST and prefix <= known.high:
+            # Texts are not spread evenly between the least and the largest, and people ask for those that there are.
+            begins = max(begins, defaults.LIKE_BEGINNING)
     tried = _tried(known, _test(pattern, escape, ignore_case))
     if tried is not None:
         # Between two bounds of a histogram a beginning is lost; that it has no bound says it is rarer than a bucket.
@@ -86,6 +91,17 @@ def literal_runs(pattern: str, escape: str) -> tuple[str, int]:
             runs, fresh = runs + 1, False
         place += 1
     return "".join(prefix), runs
+
+
+def slow_patterns(expression: Expression) -> int:
+    """How many LIKEs of an expression are matched with regular expressions."""
+    found = 0
+    for part in walk(expression):
+        like = denied_pattern(part) if type(part) is Template else part
+        if type(like) is Call and like.function in ("like", "ilike") and type(like.arguments[1]) is Literal:
+            pattern = like.arguments[1].value
+            found += isinstance(pattern, str) and _DIRECT.fullmatch(pattern) is None
+    return found
 
 
 def denied_pattern(condition: Template) -> Call | None:

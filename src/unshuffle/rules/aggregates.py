@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import cast
 
 from unshuffle.algebra.expressions import AggregateCall, Ref, columns_of
-from unshuffle.algebra.logical import FinalGroupBy, GroupBy, Join, PartialGroupBy, Plan, Project
-from unshuffle.algebra.predicates import is_deterministic, join_condition
+from unshuffle.algebra.logical import Filter, FinalGroupBy, GroupBy, Join, PartialGroupBy, Plan, Project
+from unshuffle.algebra.predicates import JoinCondition, conjunction, conjuncts, is_deterministic, join_condition
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
+from unshuffle.properties import interchangeable
 from unshuffle.search.memo import Group, Memo
 
 # Aggregates of parts that can be aggregated again: the state of one is a value, or a few.
@@ -42,6 +43,9 @@ _SPLITS = frozenset(
         "var_pop",
     )
 )
+
+# An input is small beside another if that has so many times its rows.
+SMALL = 4
 
 
 def can_split(call: AggregateCall) -> bool:
@@ -88,8 +92,7 @@ def _pushed(plan: GroupBy, below: Group, join: Join, side: int) -> Iterator[Plan
         return
     read = frozenset[Column]().union(*(columns_of(call) for _, call in plan.aggregates))
     mine = [key.columns[side] for key in condition.keys]
-    theirs = [key.columns[1 - side] for key in condition.keys]
-    if not read <= near.column_set or not far.facts.unique(theirs):
+    if not read <= near.column_set or not far.facts.unique(_equated(condition, 1 - side)):
         return
     keys = tuple(dict.fromkeys([*(key for key in plan.keys if key in near.column_set), *mine]))
     if not below.facts.determines(plan.keys, keys) or far.facts.unique(()):
@@ -100,9 +103,16 @@ def _pushed(plan: GroupBy, below: Group, join: Join, side: int) -> Iterator[Plan
     yield Project(joined, tuple((column, Ref(column)) for column in plan.columns))
 
 
+def _equated(condition: JoinCondition, side: int) -> list[Column]:
+    """The columns of one side that equal values of the other side tell: not those that meet as a type in which different
+    values are equal, as large integers are as floating-point numbers."""
+    return [key.columns[side] for key in condition.keys if interchangeable(*(column.type for column in key.columns))]
+
+
 def aggregate_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
-    """An inner join over a GROUP BY comes first, if its other input is unique on the join columns, the join looks at
-    nothing but grouping keys, and it drops most groups: the rows of those groups are then never grouped.
+    """An inner join over a GROUP BY comes first, if its other input is unique on the columns that it equates with grouping
+    keys, and it drops most groups: the rows of those groups are then never grouped. What it asks of aggregates is asked
+    afterwards.
 
     Without the key, a row would be aggregated as often as it meets one."""
     if not isinstance(plan, Join) or plan.kind is not JoinKind.INNER or plan.condition is None:
@@ -112,16 +122,23 @@ def aggregate_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
         first = near.expressions[0]
         if not isinstance(first, GroupBy) or not first.keys:
             continue
-        condition = join_condition(plan.condition, plan.left.columns, plan.right.columns)
-        theirs = [key.columns[1 - side] for key in condition.keys]
-        looked_at = columns_of(plan.condition) & near.column_set
-        if not looked_at <= frozenset(first.keys) or not far.facts.unique(theirs) or far.rows > near.rows / 4:
+        made = frozenset(column for column, _ in first.aggregates)
+        before = [part for part in conjuncts(plan.condition) if not columns_of(part) & made]
+        after = [part for part in conjuncts(plan.condition) if columns_of(part) & made]
+        condition = join_condition(conjunction(before), plan.left.columns, plan.right.columns)
+        theirs = _equated(condition, 1 - side)
+        if not theirs or not far.facts.unique(theirs) or far.rows * SMALL > near.rows:
             continue
         inner = (first.child, cast(Plan, far)) if side == 0 else (cast(Plan, far), first.child)
-        joined = Join(JoinKind.INNER, inner[0], inner[1], plan.condition)
-        kept = frozenset(plan.columns)
-        keys = (*first.keys, *(column for column in far.columns if column in kept))
-        grouped = GroupBy(joined, keys, first.aggregates)
+        wanted = frozenset(plan.columns).union(*map(columns_of, after))
+        keys = (*first.keys, *(column for column in far.columns if column in wanted))
+        read = frozenset(keys).union(*(columns_of(call) for _, call in first.aggregates))
+        kept = tuple(column for child in inner for column in child.columns if column in read)
+        joined = Join(JoinKind.INNER, inner[0], inner[1], conjunction(before), kept)
+        grouped: Plan = GroupBy(joined, keys, first.aggregates)
+        asked = conjunction(after)
+        if asked is not None:
+            grouped = Filter(grouped, asked)
         yield Project(grouped, tuple((column, Ref(column)) for column in plan.columns))
 
 
@@ -151,4 +168,21 @@ def partial_aggregate_below_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
             yield FinalGroupBy(joined, plan.keys, plan.aggregates, tuple(column for column, _ in states))
 
 
-RULES = (split_aggregate, aggregate_below_join, aggregate_above_join, partial_aggregate_below_join)
+def semi_join_as_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
+    """A semi join of a small input that has a key with a large one is a join of both, of which each row of the small input
+    is kept once. In a semi join only the right input can be looked up in; here the small one is.
+
+    Without the key, equal rows of the small input would become one."""
+    if not isinstance(plan, Join) or plan.kind is not JoinKind.SEMI or plan.condition is None:
+        return
+    left, right = cast("tuple[Group, Group]", plan.children)
+    if right.rows < SMALL * left.rows or not left.facts.unique(left.columns) or not is_deterministic(plan.condition):
+        return
+    key = min(left.facts.keys, key=lambda columns: (len(columns), sorted(c.id for c in columns)))
+    grouped = frozenset(plan.columns) | key
+    keys = tuple(column for column in left.columns if column in grouped)
+    joined = Join(JoinKind.INNER, plan.left, plan.right, plan.condition, keys)
+    yield Project(GroupBy(joined, keys, ()), tuple((column, Ref(column)) for column in plan.columns))
+
+
+RULES = (split_aggregate, aggregate_below_join, aggregate_above_join, partial_aggregate_below_join, semi_join_as_join)

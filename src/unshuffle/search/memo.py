@@ -68,6 +68,7 @@ class Group:
         # What any plan of the group costs at the least, and any exchange of it; the largest shares found so far.
         self.floors: list[float] = []
         self.least_move = 0.0
+        self.again = 0.0  # seconds to compute the rows once more from the exchanges and files that they come from
         self.shares: dict[tuple[Column, ...], float] = {}
         self._facts: Dependencies | None = None
         self._wide: Dependencies | None = None

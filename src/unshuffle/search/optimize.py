@@ -14,11 +14,11 @@ order and a winner is replaced only by a strictly cheaper plan, so the same quer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Protocol
 
-from unshuffle.algebra.operators import LocalSort, Move
+from unshuffle.algebra.operators import LocalSort, Move, ReadSpool
 from unshuffle.algebra.physical import Amount, Cost, Physical, PhysicalOperator
 from unshuffle.errors import InternalError
 from unshuffle.properties import (
@@ -115,6 +115,8 @@ class Search:
         prepare(roots)
         for group in self._bottom_up(roots):
             find_floors(group, self.model, self._whole)
+            natural = self.natural(group, ANYTHING)
+            group.again = _since_exchange(natural) if natural is not None else 0.0
             # What any plan of a group really costs is the best of floors for whoever uses it.
             self.solve(group)
 
@@ -397,6 +399,8 @@ class Search:
     ) -> Physical:
         amount = self.amount(group, delivered)
         own = self.model.cost(operator, [each.amount for each in inputs], amount)
+        if isinstance(operator, Move) and operator.samples:
+            own = replace(own, seconds=own.seconds + group.again, cpu=own.cpu + group.again)
         total = own.seconds + sum(each.cost for each in inputs)
         return Physical(operator, inputs, delivered, group.facts, amount, own, total, alternative, group=group.number)
 
@@ -405,6 +409,13 @@ class Search:
         if plan is None:
             raise InternalError(f"no plan delivers {required}")
         return plan
+
+
+def _since_exchange(plan: Physical) -> float:
+    """Seconds of what runs in one stage with the plan's last operator."""
+    if isinstance(plan.operator, Move | ReadSpool):
+        return 0.0
+    return plan.own.seconds + sum(map(_since_exchange, plan.inputs))
 
 
 def _readers(how: Exchange, given: Delivered, facts: Dependencies) -> float | None:
