@@ -135,7 +135,8 @@ class _Run:
         self.model = CostModel(options.machine)
         rules = [rule for rule in EXPLORATION if rule.__name__ not in options.disabled]
         self.memo = Memo(self._estimate, rules, numbers, trace, options.expressions)
-        implement = Implement(lambda rows, bytes: self.model.machine.file_pieces(bytes))
+        machine = self.model.machine
+        implement = Implement(lambda rows, bytes: machine.file_pieces(bytes), machine.few_rows)
         self.search = Search(implement, self.model, trace, options.steps)
         # Joins that are not gathered stay in the order they were written in.
         gathered = gather_joins if order_joins.__name__ not in options.disabled else lambda plan: plan

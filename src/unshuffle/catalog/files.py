@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -145,7 +146,17 @@ def _pair(folder: str) -> tuple[str, str]:
 
 
 def parquet_contents(files: Sequence[DataFile]) -> ParquetContents:
-    """Columns, row count, size and statistics of Parquet files, from their footers."""
+    """Columns, row count, size and statistics of Parquet files, from their footers. Those of files that have not changed
+    are not read again."""
+    return _contents(tuple(files)) if all(each.modified is not None for each in files) else _read_contents(files)
+
+
+@lru_cache(maxsize=256)
+def _contents(files: tuple[DataFile, ...]) -> ParquetContents:
+    return _read_contents(files)
+
+
+def _read_contents(files: Sequence[DataFile]) -> ParquetContents:
     step = max(1, len(files) // EXACT_FOOTERS) if len(files) > EXACT_FOOTERS else 1
     sample = files[::step]
     with ThreadPoolExecutor(min(8, len(sample))) as pool:

@@ -25,7 +25,7 @@ class Machine:
     cores: int = 8  # tasks that run at once
 
     # --- fixed costs
-    stage: float = 0.016  # to begin a stage: adaptive planning, scheduling, the first task's set-up
+    stage: float = 0.02  # to begin a stage: adaptive planning, scheduling, the first task's set-up
     task: float = 0.002  # to start a task and take back its result
     block: float = 0.000_06  # to write and open one of the n x m pieces of a shuffle
 
@@ -70,6 +70,11 @@ class Machine:
         """How many tasks read files of so many bytes: as Spark cuts them, so that all cores have something to do."""
         piece = min(self.file_piece_bytes, max(4e6, bytes / self.cores))
         return max(1, round(bytes / piece + 0.5))
+
+    @property
+    def few_rows(self) -> float:
+        """As many rows as can be sorted, or hashed, on one core while a stage begins."""
+        return self.stage / (self.sort_row + 16 * self.compare + self.build_row + self.probe_row)
 
     def ideal_partitions(self, rows: float, bytes: float) -> int:
         """As many as keep partitions near their ideal size: the cores, doubled until they are small enough. The steps

@@ -89,8 +89,14 @@ class CostModel:
         return Cost(seconds, cpu=seconds)
 
     def start(self, partitions: int) -> float:
-        m = self.machine
-        return m.stage + m.task * max(1.0, partitions / m.cores)
+        return self.machine.stage + self.waves(partitions)
+
+    def waves(self, partitions: int) -> float:
+        return self.machine.task * max(1.0, partitions / self.machine.cores)
+
+    def copying(self, build: Amount) -> float:
+        """Seconds for Spark to bring one stream to the task of another: it does so in a job of its own."""
+        return self.start(1) if build.partitions == 1 and not build.copies else 0.0
 
     def sorting(self, keys: Sequence[Sorted], runs: float) -> float:
         """Seconds a row to sort what comes in so many sorted runs; a row a run if it comes in no order.
@@ -133,6 +139,9 @@ class _Even(CostModel):
     def elapsed(self, work: float, amount: Amount) -> float:
         return work / self.machine.cores
 
+    def copying(self, build: Amount) -> float:
+        return 0.0
+
 
 def _has_digits(type: DataType) -> bool:
     return type is not None and (pa.types.is_primitive(type) or pa.types.is_boolean(type))
@@ -146,7 +155,7 @@ def _scan(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
     m = model.machine
     cpu = model.elapsed(output.rows * m.scan_row, output)
     disk = model.elapsed(output.bytes * m.scan_byte, output)
-    startup = model.start(output.partitions)
+    startup = model.waves(output.partitions)  # the stage that it is in begins for the sake of an exchange
     return Cost(cpu + disk + startup, cpu=cpu, disk=disk, startup=startup)
 
 
@@ -198,7 +207,8 @@ def _hash_join(model: CostModel, op: ops.HashJoin, inputs: Amounts, output: Amou
     building = build.rows * m.build_row if build.copies else model.elapsed(build.rows * m.build_row, build)
     probing = model.elapsed(probe.rows * m.probe_row + output.rows * m.joined_row, probe)
     disk = 0.0 if build.copies else 4 * model.spilled(build.bytes, build)
-    return Cost(building + probing + disk, cpu=building + probing, disk=disk)
+    startup = model.copying(build)
+    return Cost(building + probing + disk + startup, cpu=building + probing, disk=disk, startup=startup)
 
 
 def _merge_join(model: CostModel, op: ops.MergeJoin, inputs: Amounts, output: Amount) -> Cost:
@@ -206,7 +216,9 @@ def _merge_join(model: CostModel, op: ops.MergeJoin, inputs: Amounts, output: Am
     # Each input is as skewed as it is: a small one that lies in one place does not slow down the large one beside it.
     seconds = sum(model.elapsed(each.rows * m.merge_row, each) for each in inputs)
     seconds += model.elapsed(output.rows * m.joined_row, output)
-    return Cost(seconds, cpu=seconds)
+    # Of two streams Spark sends each on where it takes them to be large, as it does any result of a join.
+    startup = sum(map(model.copying, inputs))
+    return Cost(seconds + startup, cpu=seconds, startup=startup)
 
 
 def _loop_join(model: CostModel, op: ops.LoopJoin, inputs: Amounts, output: Amount) -> Cost:

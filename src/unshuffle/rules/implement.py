@@ -29,10 +29,12 @@ Scan = Callable[[logical.Scan, Group], Iterator[Delivered]]
 
 
 class Implement:
-    """The rules, with the one thing they are told of the machine: into how many pieces files are cut."""
+    """The rules, with what they are told of the machine: into how many pieces files are cut, and how many rows are so few
+    that it does not matter what is done to them."""
 
-    def __init__(self, pieces: Callable[[float, float], int]) -> None:
+    def __init__(self, pieces: Callable[[float, float], int], few_rows: float = 0.0) -> None:
         self._pieces = pieces
+        self._few_rows = few_rows
 
     def __call__(self, expression: Any, group: Group) -> Iterator[Implementation]:
         rule = _RULES.get(type(expression))
@@ -47,7 +49,11 @@ class Implement:
         if isinstance(expression, logical.Scan):
             yield from self._scan(expression, group)
             return
-        yield from rule(expression)
+        found = list(rule(expression))
+        few = group.rows + sum(cast(Group, child).rows for child in expression.children) <= self._few_rows
+        hashed = [each for each in found if not isinstance(each.operator, ops.MergeJoin)]
+        # Whether few rows are hashed or sorted for a join is not worth the time to find out.
+        yield from hashed if few and hashed else found
 
     def _scan(self, scan: logical.Scan, group: Group) -> Iterator[Implementation]:
         if scan.layout is not None:

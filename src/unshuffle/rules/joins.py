@@ -28,7 +28,8 @@ from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.search.memo import Group, Memo
 
-PAIRS = 60  # splits that are worth trying in all physical ways
+PAIRS = (8, 60)  # splits that are worth trying in all physical ways: at least, and at most
+PAIR_BYTES = 4e6  # what inputs must hold to be worth another split, which takes milliseconds to try
 BEAMS = (3, 2, 1)  # splits of a sub-set that are tried when there are more, the first that keeps within PAIRS
 COPIED = 30e6  # bytes of an input that is better copied than partitioned
 DYNAMIC = 10  # inputs for which all sub-sets are looked at
@@ -55,16 +56,23 @@ def order_joins(plan: Any, memo: Memo) -> Iterator[Plan]:
         return
     splits = _all_splits(graph)
     beam = plan.beam
-    if beam is None and sum(map(len, splits.values())) > PAIRS:
+    pairs = _worth_trying(plan)
+    if beam is None and sum(map(len, splits.values())) > pairs:
         memo.trace.note(f"of the orders of {graph.size} joined inputs those were tried that touch the fewest bytes")
         ranked = _ranked(graph, splits, _Sizes(plan, graph))
-        beam = next((each for each in BEAMS if _reached(ranked, graph.everything, each) <= PAIRS), BEAMS[-1])
+        beam = next((each for each in BEAMS if _reached(ranked, graph.everything, each) <= pairs), BEAMS[-1])
     tried = splits[graph.everything]
     if beam is not None:
         tried = _ranked(graph, splits, _Sizes(plan, graph))[graph.everything][:beam]
     for one, other in tried:
         left, right = (_half(plan, graph, side, beam) for side in (one, other))
         yield Join(JoinKind.INNER, left, right, _condition(plan, graph, one, other, left, right), plan.columns)
+
+
+def _worth_trying(plan: MultiJoin) -> float:
+    """How many splits: no query should take longer to plan than a worse plan takes to run."""
+    least, most = PAIRS
+    return min(most, max(least, sum(each.bytes for each in cast("tuple[Group, ...]", plan.inputs)) / PAIR_BYTES))
 
 
 # --- the graph of a join

@@ -266,8 +266,8 @@ class Lowering(Straight):
 
     @staticmethod
     def _hint(node: Physical, operator: Any, left: Lowered, right: Lowered, names: tuple[str, str]) -> str:
-        """Of two streams the built one is copied to the task of the other: Spark does not see it if both are in one place
-        for more than one join."""
+        """Of two streams the built one is copied to the task of the other. Spark would move both apart again where it takes
+        them to be large (spark.sql.maxSinglePartitionBytes), and it takes any result of a join to be large."""
         match operator:
             case ops.MergeJoin():
                 return f"MERGE({names[0]})"
