@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -81,11 +81,12 @@ def run(
         if report is not None:
             report.write_text(session.report(file, params, result), encoding="utf-8")
         if as_json:
-            print(json.dumps(result.measured.as_json()))
+            print(json.dumps(result.as_json()))
             return
         for one in result.results:
             _show(one)
         _err.print(_summary(result.measured))
+        _show_fallbacks(result.fallbacks)
 
 
 @app.command()
@@ -130,6 +131,7 @@ def compare(
         print(json.dumps(result.as_json()))
     else:
         _out.print(_comparison(result))
+        _show_fallbacks(result.fallbacks)
     if not result.same_rows:
         _fail("the two sides gave different rows", 1)
 
@@ -252,6 +254,11 @@ def _summary(measured: Measured) -> str:
         f"[dim]{measured.rows:,} rows in {measured.seconds[-1]:.1f} s, {measured.exchanges} exchanges, "
         f"{_bytes(measured.shuffle_bytes)} shuffled[/dim]"
     )
+
+
+def _show_fallbacks(fallbacks: Sequence[str]) -> None:
+    for each in fallbacks:
+        _err.print(f"Note: {each}", style="dim", markup=False, highlight=False)
 
 
 def _comparison(result: Comparison) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -85,6 +85,10 @@ class Result:
 class Run:
     measured: Measured
     results: tuple[Result, ...]
+    fallbacks: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.measured.as_json(), "fallbacks": list(self.fallbacks)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ class Comparison:
     optimized: Measured
     optimize_ms: float
     same_rows: bool
+    fallbacks: tuple[str, ...] = ()
 
     @property
     def speedup(self) -> float:
@@ -104,6 +109,7 @@ class Comparison:
             "optimized": {**self.optimized.as_json(), "optimize_ms": round(self.optimize_ms, 3)},
             "speedup": round(self.speedup, 3),
             "same_rows": self.same_rows,
+            "fallbacks": list(self.fallbacks),
         }
 
 
@@ -140,7 +146,8 @@ class Session:
         self._aggregators: dict[str, Function] = {}
         self._declarations = Declarations(catalog, self._counting, step)
         self._optimize_ms = 0.0
-        self.fallbacks: tuple[str, ...] = ()  # of what ran last: what was left to Spark as it stands, and why
+        self._left: tuple[str, ...] = ()  # of what ran last: what was left to Spark as it stands, and why
+        self._added: Callable[[], tuple[str, ...]] = tuple  # the exchanges that Spark adds to it
         if spark is not None:
             from unshuffle.spark.session import check
 
@@ -169,6 +176,11 @@ class Session:
         self.close()
 
     # --- what users ask for
+
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """Of what ran last: what was left to Spark as it stands, and why, and the exchanges that Spark adds to the plan."""
+        return (*self._left, *self._added())
 
     def sql(self, query: str, params: Params | None = None) -> DataFrame:
         """The result of one query as an ordinary DataFrame."""
@@ -205,7 +217,7 @@ class Session:
                 self._result(output, frame, count)
                 for output, frame, count in zip(script.outputs, frames, rows, strict=True)
             )
-        return Run(self._as_measured((measurement.seconds,), measurement, sum(rows)), shown)
+        return Run(self._as_measured((measurement.seconds,), measurement, sum(rows)), shown, self.fallbacks)
 
     def explain(
         self,
@@ -259,7 +271,7 @@ class Session:
             last, rows = sides[side][-1]
             return self._as_measured(tuple(m.seconds for m, _ in sides[side]), last, rows)
 
-        return Comparison(measured("baseline"), measured("optimized"), self._optimize_ms, same)
+        return Comparison(measured("baseline"), measured("optimized"), self._optimize_ms, same, self.fallbacks)
 
     def analyze(self, *paths: str | Path, step: Callable[[str, str, int, int], None] | None = None) -> list[Analyzed]:
         """Finds out statistics, keys and dependencies of Parquet data, and stores them for later queries to use. A
@@ -383,6 +395,7 @@ class Session:
     def _planned(self, script: Script, keeps: bool = True) -> Iterator[list[DataFrame]]:
         """Every output as the optimizer plans it. What is kept for several uses is released in the end."""
         from unshuffle.optimizer import optimize
+        from unshuffle.spark.faithful import added
         from unshuffle.spark.lowering import lowering
         from unshuffle.verify import verify
 
@@ -391,12 +404,13 @@ class Session:
             optimized = optimize(script, self._options(keeps))
             verify(optimized)
             self._optimize_ms = (perf_counter() - begun) * 1000
-            self.fallbacks = tuple(operator.reason for operator in optimized.foreign)
+            self._left, self._added = tuple(operator.reason for operator in optimized.foreign), tuple
             with self._failures_explained(script), lowering(self.spark, optimized) as lowered:
                 frames = [lowered.output(plan, [c.name for c in o.plan.columns]) for o, plan in optimized.outputs]
+            self._added = cache(partial(added, optimized, lowered.sendings, frames))
         except UnshuffleError as error:
             # Whatever went wrong on our side, plain Spark may do it; and if not, its error is the user's.
-            self.fallbacks = (str(error),)
+            self._left, self._added = (str(error),), tuple
             with self._straight(script) as frames:
                 yield frames
             return

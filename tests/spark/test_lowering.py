@@ -19,6 +19,7 @@ from unshuffle.optimizer import EXPLORATION, Options, optimize
 from unshuffle.session import NOT_RUN
 from unshuffle.spark import faithful
 from unshuffle.spark.lowering import _RULES, lowering
+from unshuffle.spark.session import temporarily
 from unshuffle.verify import verify
 
 from .generated_queries import Query, write_tables
@@ -136,3 +137,16 @@ def test_exchanges_are_those_that_were_planned(session: Session, query: str, mac
     with lowering(session.spark, optimized) as lowered:
         frame = lowered.output(plan, [c.name for c in output.plan.columns])
     assert faithful.of_frame(frame).exchanges == faithful.as_planned(optimized, lowered.sendings).exchanges
+
+
+def test_exchanges_that_spark_adds_are_told(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This setting makes Spark send rows that lie well already: it wants them laid out by all keys of a group."""
+    monkeypatch.setattr(session, "_options", lambda keeps: Options(MACHINES[0], NOT_RUN, keeps))
+    query = "select a, count(*) as n from (select a, s, max(b) as b from t group by a, s) group by a"
+    rows = sorted(session.sql(query).collect(), key=str)
+    assert session.fallbacks == ()
+    with temporarily(session.spark, **{"spark.sql.requireAllClusterKeysForDistribution": "true"}):
+        frame = session.sql(query)
+        assert sorted(frame.collect(), key=str) == rows
+        assert session.fallbacks
+    assert all(each.startswith("Spark adds an exchange that was not planned: hash of (") for each in session.fallbacks)

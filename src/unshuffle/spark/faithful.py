@@ -50,6 +50,17 @@ def differences(planned: Executed, executed: Executed) -> list[str]:
     return found
 
 
+def added(optimized: Optimized, sendings: Mapping[int, Sending], frames: Iterable[DataFrame]) -> tuple[str, ...]:
+    """The exchanges that Spark adds to a plan, for the user. Spark is asked for its plans now."""
+    planned, executed = as_planned(optimized, sendings).exchanges, Counter[Sent]()
+    for frame in frames:
+        executed.update(of_frame(frame).exchanges)
+    if optimized.spools:
+        executed = Counter(set(executed))  # what is kept stands in the plan of each that reads it
+    more = sorted(str(each) for each in (executed - planned).elements())
+    return tuple(f"Spark adds an exchange that was not planned: {each}" for each in more)
+
+
 def as_planned(optimized: Optimized, sendings: Mapping[int, Sending]) -> Executed:
     """The exchanges and sorts of a plan, each as often as it is run. `sendings` is how lowering sends each."""
     exchanges: Counter[Sent] = Counter()
@@ -65,7 +76,9 @@ def as_planned(optimized: Optimized, sendings: Mapping[int, Sending]) -> Execute
 
 def of_frame(frame: DataFrame) -> Executed:
     """What Spark would run, before any of it has run."""
-    return of_text(frame._jdf.queryExecution().executedPlan().toString().splitlines())
+    # The text of a plan that has run tells it twice, as it was and as it became: this one has not.
+    anew = frame.select("*")
+    return of_text(anew._jdf.queryExecution().executedPlan().toString().splitlines())
 
 
 def of_text(lines: Iterable[str]) -> Executed:
