@@ -26,13 +26,13 @@ from unshuffle.algebra.logical import (
     expressions_of,
     walk,
 )
-from unshuffle.algebra.operators import AsWritten, ReadSpool
+from unshuffle.algebra.operators import AsWritten, Move, ReadSpool
 from unshuffle.algebra.physical import Physical
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.cost.cardinality import distinct_after, estimate
 from unshuffle.cost.machine import Machine, this_machine
 from unshuffle.cost.model import CostModel
-from unshuffle.properties import Dependencies, Required
+from unshuffle.properties import Dependencies, Replicated, Required
 from unshuffle.properties.through import through_project
 from unshuffle.rules import aggregates, decompose, joins, tops
 from unshuffle.rules.implement import Implement
@@ -63,12 +63,14 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Spool:
-    """A shared rowset that is computed once: its plan, and how many read it."""
+    """A shared rowset that is computed once: its plan, and how many read it. What ends in an exchange need not be kept: Spark
+    runs an exchange once, whoever reads from it."""
 
     name: str
     number: int
     plan: Physical
     uses: int
+    kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class _Run:
     ) -> Iterator[tuple[float, tuple[Physical, ...], tuple[tuple[Plan, Physical], ...]]]:
         """Every other plan, by cost: of the outputs, and of subqueries that stand alone."""
         ranking = Ranking(self.search)
-        kept = sum(plan.cost + self.model.keep(plan.amount) for plan in self.search.spools.values())
+        kept = sum(plan.cost + self._keeping(number) for number, plan in self.search.spools.items())
         best = (*outputs, *(plan for _, plan in subqueries))
         for cost, plans in ranking.plans([*self.roots, *(group for _, group in self.apart)]):
             if not ranking.same(plans, best):
@@ -195,7 +197,7 @@ class _Run:
         outputs = [self.search.best(group) for group in self.roots]
         apart = tuple((plan, self.search.best(group)) for plan, group in self.apart)
         spools = tuple(
-            Spool(group.name or "", group.number, self.search.spools[group.number], len(uses))
+            Spool(group.name or "", group.number, self.search.spools[group.number], len(uses), self._is_kept(group))
             for group, uses in self._shared()
             if group.number in self.search.spools
         )
@@ -219,12 +221,14 @@ class _Run:
         Which layout serves them all best is not known to any of them: every requirement that a use made of the rowset is
         tried for all, and the whole is costed."""
         for group, uses in self._shared():
-            if len(uses) < 2 or (not self._keeps and is_repeatable(group)):
+            if len(uses) < 2:
                 continue
             # What would not be the same twice is computed once, whatever it costs.
             least = self._total(inf) if is_repeatable(group) else inf
             wishes = [Required(), *(wish for wish, goal in group.goals.items() if goal.best is not None)]
             plans = _different(self.search.best(group, wish) for wish in wishes)
+            if not self._keeps and is_repeatable(group):
+                plans = [plan for plan in plans if _ends_in_exchange(plan)]
             touched = self._above(uses)
             kept: Physical | None = None
             for plan in sorted(plans, key=lambda plan: plan.cost)[:TRIED]:
@@ -235,6 +239,13 @@ class _Run:
                 least, kept = total, plan
             if kept is not self.search.spools.get(group.number):
                 self._read_from(group, uses, kept, touched)
+
+    def _is_kept(self, group: Group) -> bool:
+        """What would not be the same twice is not left to Spark, which need not see that two exchanges are one."""
+        return not is_repeatable(group) or not _ends_in_exchange(self.search.spools[group.number])
+
+    def _keeping(self, number: int) -> float:
+        return self.model.keep(self.search.spools[number].amount) if self._is_kept(self.memo.groups[number]) else 0.0
 
     def _read_from(self, group: Group, uses: Sequence[Group], plan: Physical | None, touched: Sequence[Group]) -> None:
         self.search.spools.pop(group.number, None)
@@ -270,8 +281,8 @@ class _Run:
         """The cost of everything: outputs, subqueries, and what is computed once, including to keep it. Infinite where it
         is not under the limit."""
         total = 0.0
-        for plan in self.search.spools.values():
-            total += plan.cost + self.model.keep(plan.amount)
+        for number, plan in self.search.spools.items():
+            total += plan.cost + self._keeping(number)
         for group in (*self.roots, *(group for _, group in self.apart)):
             found = self.search.solve(group, limit=limit - total)
             if found is None:
@@ -282,6 +293,14 @@ class _Run:
 
 # Requirements that are tried for a shared rowset.
 TRIED = 3
+
+
+def _ends_in_exchange(plan: Physical) -> bool:
+    """Is its last operator one that writes shuffle files?"""
+    operator = plan.operator
+    if not isinstance(operator, Move) or operator.readers is not None:
+        return False
+    return not isinstance(getattr(operator.how, "scheme", None), Replicated)
 
 
 def _different(plans: Iterator[Physical]) -> list[Physical]:

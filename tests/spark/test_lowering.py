@@ -150,3 +150,18 @@ def test_exchanges_that_spark_adds_are_told(session: Session, monkeypatch: pytes
         assert sorted(frame.collect(), key=str) == rows
         assert session.fallbacks
     assert all(each.startswith("Spark adds an exchange that was not planned: hash of (") for each in session.fallbacks)
+
+
+def test_what_ends_in_an_exchange_is_left_to_spark_to_run_once(session: Session) -> None:
+    query = "with g as (select a, s from t where b > 1) select x.a, y.s from g x join g y on x.a = y.a and x.s <> y.s"
+    script = session._bind_what(query, None)
+    optimized = optimize(script, Options(MACHINES[0], NOT_RUN, keeps=False))
+    assert [spool.kept for spool in optimized.spools] == [False]
+    ((output, plan),) = optimized.outputs
+    with lowering(session.spark, optimized) as lowered:
+        frame = lowered.output(plan, [c.name for c in output.plan.columns])
+    rows = Counter(map(tuple, frame.collect()))
+    with session._straight(script) as plain:
+        assert rows == Counter(map(tuple, plain[0].collect()))
+    assert "ReusedExchange" in frame._jdf.queryExecution().executedPlan().toString()
+    assert faithful.added(optimized, lowered.sendings, [frame]) == ()

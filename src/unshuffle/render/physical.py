@@ -63,8 +63,10 @@ class Drawing:
         )
 
     def _spool(self, spool: Spool) -> Node:
-        facts = (("", spool.name), ("read", f"{spool.uses} times"))
-        return Node("Spool", facts, spool.plan.columns, None, (self.node(spool.plan),), shared_as=spool.name)
+        facts = [("", spool.name), ("read", f"{spool.uses} times")]
+        if not spool.kept:
+            facts.append(("", "from one exchange"))
+        return Node("Spool", tuple(facts), spool.plan.columns, None, (self.node(spool.plan),), shared_as=spool.name)
 
     def node(self, plan: Physical) -> Node:
         operator, facts = self.described(plan.operator)

@@ -89,6 +89,7 @@ class Lowering(Straight):
         last = max((c.id for root in optimized.roots for node in root.walk() for c in node.columns), default=0)
         self._new = ColumnNumbers(last + 1).new
         self._spools = {spool.number: spool.plan for spool in optimized.spools}
+        self._persisted = {spool.number for spool in optimized.spools if spool.kept}
         self._standing_alone = {plan.columns: physical for plan, physical in optimized.subqueries}
         self._numbered = numbered(optimized, self._spools)
         self._lowered: dict[int, tuple[Physical, Lowered]] = {}
@@ -104,8 +105,9 @@ class Lowering(Straight):
 
     def release(self) -> None:
         """Lets go of what was kept for several uses."""
-        for _, frame in self._kept.values():
-            frame.unpersist()
+        for number, (_, frame) in self._kept.items():
+            if number in self._persisted:
+                frame.unpersist()
         self._kept.clear()
 
     def lower(self, node: Physical) -> Lowered:
@@ -140,7 +142,9 @@ class Lowering(Straight):
         plan = self._spools[operator.spool]
         given = self.lower(plan)
         if operator.spool not in self._kept:
-            frame = self._query(given.text).persist()
+            frame = self._query(given.text)
+            # An exchange that is left to Spark to run once must not change with what each of its readers needs.
+            frame = frame.persist() if operator.spool in self._persisted else bridge.planned(frame)
             self._kept[operator.spool] = (self._rows_of(frame), frame)
         kept = replace(given, text=self._kept[operator.spool][0])
         return self._renamed(kept, plan.columns, operator.columns)
