@@ -1,5 +1,5 @@
 """Which exchanges Spark must know by the number of the partition, because it does not see their layout by columns: where a
-join's inputs are laid out by some of its keys alone, and where keys are hashed in a form of Spark's own."""
+join's inputs are laid out by some of its keys alone, and where keys are hashed or compared in a form of Spark's own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def numbered(optimized: Optimized, spools: dict[int, Physical]) -> set[int]:
                 found.add(id(node))
             if node.alternative == "pair-wise" and not isinstance(operator, ops.MultisetOperation):
                 whole = all(_are_all_keys(child, operator.keys, side) for side, child in enumerate(node.inputs))
-                if not whole:
+                if not whole or _is_null_safe(operator):
                     for child in node.inputs:
                         found |= {id(source) for source in _sources(child, spools)}
     return found
@@ -37,6 +37,11 @@ def _is_hashed_by_number(move: ops.Move) -> bool:
         and isinstance(scheme.function, HashFunction)
         and any(t is None or pa.types.is_floating(t) or pa.types.is_nested(t) for t in scheme.function.types)
     )
+
+
+def _is_null_safe(operator: Any) -> bool:
+    """Spark joins with `<=>` by two keys, whether a value is NULL and a default in its place: it knows no layout by them."""
+    return isinstance(operator, ops.HashJoin | ops.MergeJoin) and any(key.null_safe for key in operator.keys)
 
 
 def _are_all_keys(child: Physical, keys: Sequence[JoinKey], side: int) -> bool:
