@@ -39,20 +39,21 @@ class Placed:
 
 
 def with_places(lowered: Lowering, node: Physical) -> DataFrame:
-    """The node's columns, then the partition's number, then what the hash of the layout says."""
-    layout = node.delivered.partitioning
-    made = [*map(name_of, node.columns), f"spark_partition_id() AS {PLACE}"]
+    """The node's columns, then the partition's number, then what the hash of the layout says. What only Spark needs stays:
+    inputs of a union are put together partition by partition if Spark knows that they are laid out alike."""
+    given, layout = lowered.lower(node), node.delivered.partitioning
+    made = [*map(name_of, (*node.columns, *given.extras)), f"spark_partition_id() AS {PLACE}"]
     if _is_hashed(layout):
         pairs = zip(layout.columns, layout.function.types, strict=True)
         hashed = ", ".join(_normal(lowered._typed(column, type_), type_) for column, type_ in pairs)
         made.append(f"pmod(hash({hashed}), {layout.function.partitions}) AS {HASH}")
-    return lowered._query(f"SELECT {', '.join(made)} FROM ({lowered.lower(node).text})")
+    return lowered._query(f"SELECT {', '.join(made)} FROM ({given.text})")
 
 
 def collected(frame: DataFrame, node: Physical) -> Placed:
-    width = len(node.columns)
+    width, place = len(node.columns), frame.columns.index(PLACE)
     found = [tuple(row) for row in frame.collect()]
-    return Placed([row[:width] for row in found], [row[width] for row in found], [row[-1] for row in found])
+    return Placed([row[:width] for row in found], [row[place] for row in found], [row[-1] for row in found])
 
 
 def can_be_checked(plan: Physical) -> list[Physical]:

@@ -47,6 +47,8 @@ QUICK = {
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.lightweightPlanChangeValidation": "false",
     "spark.sql.parquet.columnarReaderBatchSize": "64",
+    # What a plan has twice, Spark would run once, which is no difference to the plan.
+    "spark.sql.exchange.reuse": "false",
 }
 PLAIN = {
     **QUICK,
