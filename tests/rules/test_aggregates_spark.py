@@ -109,7 +109,11 @@ SEMI = [
 # A zero has a sign, which a group forgets.
 ZEROS = [
     ("semi_join_as_join", "select id, x from few where exists (select 1 from many where i = id)", DEAR_TABLES),
-    ("aggregate_above_join", ABOVE.format("i").replace("n, s", "n, x").replace("k < 3", "k < 3 or s = ''"), DEAR_GROUPS),
+    (
+        "aggregate_above_join",
+        ABOVE.format("i").replace("n, s", "n, x").replace("k < 3", "k < 3 or s = ''"),
+        DEAR_GROUPS,
+    ),
     ("aggregate_below_join", BELOW.format("i").replace("by i", "by i, x").replace("select i", "select x"), DEAR_JOINS),
 ]
 

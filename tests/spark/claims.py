@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
-from unshuffle.properties import HashFunction, Partitioned, Replicated, Scattered, Serial, formula
+from unshuffle.catalog.schema import Column
+from unshuffle.properties import HashFunction, Local, Partitioned, Replicated, Scattered, Serial, Sorted, formula
 from unshuffle.properties.meaning import (
     Row,
     Violation,
@@ -73,26 +74,41 @@ def broken(node: Physical, placed: Placed) -> Violation | None:
         return found
     if _is_hashed(layout) and (found := _broken_hash(rows, placed, layout)):
         return found
-    if order_is_made(node):
-        for each in filled:
-            if found := broken_local(each, node.delivered.local):
-                return found
+    for each in filled:
+        if found := broken_local(each, node.delivered.local[: order_made(node)]):
+            return found
     return broken_facts(rows, node.facts)
 
 
-def order_is_made(node: Physical) -> bool:
-    """Does Spark sort for the order that the node claims? Lowering asks for no sort: Spark adds one where an operator needs
-    it. So the order of a bare sort is there only at the operator that needs it, and in what passes that on."""
-    operator = node.operator
-    if isinstance(operator, ops.LocalSort | ops.PartialFirstRows | ops.Move):
-        return False
-    if isinstance(operator, ops.MergeJoin) and any(key.null_safe for key in operator.keys):
-        return False  # Spark compares NULLs by two keys, and sorts by those
-    if isinstance(operator, ops.InOrder | ops.MergeJoin | ops.StreamAggregate | ops.Windows):
-        return True
-    if isinstance(operator, ops.FirstRows) and operator.keys:
-        return True
-    return operator.carried is None or order_is_made(node.inputs[operator.carried])
+def order_made(node: Physical) -> int:
+    """How many actions of the order that the node claims Spark sorts for. Lowering asks for no sort: Spark adds one where an
+    operator needs it, by the operator's own keys, ascending. So an order is not there at a bare sort but at the operator that
+    needs it and in what passes that on; and of a sort that serves several operators, as much as the first of them needs."""
+    local, operator = node.delivered.local, node.operator
+    match operator:
+        case ops.LocalSort() | ops.PartialFirstRows() | ops.Move():
+            return 0
+        case ops.InOrder():
+            return len(local)
+        case ops.FirstRows() if operator.keys:
+            return len(local)
+        case ops.MergeJoin():
+            # Spark compares NULLs that equal each other by two keys, and sorts by those.
+            return 0 if any(key.null_safe for key in operator.keys) else _ascending(local[: len(operator.by)])
+        case ops.StreamAggregate():
+            return _ascending(local)
+        case ops.Windows():
+            return _ascending(local, frozenset(operator.by))
+    return len(local) if operator.carried is None else order_made(node.inputs[operator.carried])
+
+
+def _ascending(local: Local, among: frozenset[Column] | None = None) -> int:
+    """The actions before the first that sorts otherwise than Spark does by itself."""
+    for count, action in enumerate(local):
+        is_own = isinstance(action, Sorted) and (among is None or action.column in among)
+        if is_own and (action.descending or not action.nulls_first):
+            return count
+    return len(local)
 
 
 def _broken_hash(rows: Iterable[Row], placed: Placed, layout: Partitioned) -> Violation | None:

@@ -236,12 +236,13 @@ class Lowering(Straight):
         word = "CROSS" if condition is None and operator.kind is JoinKind.INNER else operator.kind.value.upper()
         on = "" if condition is None else f" ON {condition}"
         listed = ", ".join(map(name_of, (*node.columns, *kept.extras))) or "1 AS one_row"
-        return replace(
-            kept,
-            text=f"SELECT /*+ {self._hint(node, operator, left, right, names)} */ {listed} "
-            f"FROM ({left.text}) AS {names[0]} {word} JOIN ({right.text}) AS {names[1]}{on}",
-            copied=False,
+        text = (
+            f"SELECT /*+ {self._hint(node, operator, left, right, names)} */ {listed} "
+            f"FROM ({left.text}) AS {names[0]} {word} JOIN ({right.text}) AS {names[1]}{on}"
         )
+        # Spark does not see that a full outer join of two streams is one.
+        is_unseen = operator.kind is JoinKind.FULL and _is_serial(node)
+        return replace(kept, text=_in_one_stream(text) if is_unseen else text, copied=False)
 
     def _condition(self, node: Physical, operator: Any, left: Lowered, right: Lowered) -> str | None:
         if operator.join.condition is None:
