@@ -38,6 +38,9 @@ def spark() -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .appName("unshuffle-tests")
         .config("spark.ui.enabled", "false")
+        # Nothing here runs long enough for code that is compiled well, or for memory that is cleared in large pieces.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.buffer.pageSize", "1m")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()

@@ -87,10 +87,11 @@ def depends_on_inputs_only(expression: Expression) -> bool:
     """
     if not is_deterministic(expression) or any(isinstance(part, WindowCall) for part in walk(expression)):
         return False
-    return all(_one_form_a_value(column.type) for column in columns_of(expression))
+    return all(has_one_form(column.type) for column in columns_of(expression))
 
 
-def _one_form_a_value(type: DataType) -> bool:
+def has_one_form(type: DataType) -> bool:
+    """Are values that GROUP BY calls equal the same to look at? Zeros have signs."""
     return type is not None and not pa.types.is_floating(type) and not pa.types.is_nested(type)
 
 

@@ -12,7 +12,14 @@ from typing import cast
 
 from unshuffle.algebra.expressions import AggregateCall, Ref, columns_of
 from unshuffle.algebra.logical import Filter, FinalGroupBy, GroupBy, Join, PartialGroupBy, Plan, Project
-from unshuffle.algebra.predicates import JoinCondition, conjunction, conjuncts, is_deterministic, join_condition
+from unshuffle.algebra.predicates import (
+    JoinCondition,
+    conjunction,
+    conjuncts,
+    has_one_form,
+    is_deterministic,
+    join_condition,
+)
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.properties import interchangeable
@@ -97,6 +104,8 @@ def _pushed(plan: GroupBy, below: Group, join: Join, side: int) -> Iterator[Plan
     keys = tuple(dict.fromkeys([*(key for key in plan.keys if key in near.column_set), *mine]))
     if not below.facts.determines(plan.keys, keys) or far.facts.unique(()):
         return
+    if not all(has_one_form(key.type) for key in plan.keys if key not in keys):
+        return  # GROUP BY gives one form of equal values, and a join leaves them as they are
     inner = GroupBy(cast(Plan, near), keys, plan.aggregates)
     sides = (inner, cast(Plan, far)) if side == 0 else (cast(Plan, far), inner)
     joined = Join(JoinKind.INNER, sides[0], sides[1], join.condition)
@@ -114,7 +123,8 @@ def aggregate_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     keys, and it drops most groups: the rows of those groups are then never grouped. What it asks of aggregates is asked
     afterwards.
 
-    Without the key, a row would be aggregated as often as it meets one."""
+    Without the key, a row would be aggregated as often as it meets one. Not with floating-point columns of the other
+    input: they become grouping keys, and lose the sign of a zero."""
     if not isinstance(plan, Join) or plan.kind is not JoinKind.INNER or plan.condition is None:
         return
     for side in (0, 1):
@@ -131,7 +141,10 @@ def aggregate_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
             continue
         inner = (first.child, cast(Plan, far)) if side == 0 else (cast(Plan, far), first.child)
         wanted = frozenset(plan.columns).union(*map(columns_of, after))
-        keys = (*first.keys, *(column for column in far.columns if column in wanted))
+        more = tuple(column for column in far.columns if column in wanted)
+        if not all(has_one_form(column.type) for column in more):
+            continue
+        keys = (*first.keys, *more)
         read = frozenset(keys).union(*(columns_of(call) for _, call in first.aggregates))
         kept = tuple(column for child in inner for column in child.columns if column in read)
         joined = Join(JoinKind.INNER, inner[0], inner[1], conjunction(before), kept)
@@ -172,7 +185,8 @@ def semi_join_as_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     """A semi join of a small input that has a key with a large one is a join of both, of which each row of the small input
     is kept once. In a semi join only the right input can be looked up in; here the small one is.
 
-    Without the key, equal rows of the small input would become one."""
+    Without the key, equal rows of the small input would become one. Not with floating-point columns: they become grouping
+    keys, and lose the sign of a zero."""
     if not isinstance(plan, Join) or plan.kind is not JoinKind.SEMI or plan.condition is None:
         return
     left, right = cast("tuple[Group, Group]", plan.children)
@@ -181,6 +195,8 @@ def semi_join_as_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     key = min(left.facts.keys, key=lambda columns: (len(columns), sorted(c.id for c in columns)))
     grouped = frozenset(plan.columns) | key
     keys = tuple(column for column in left.columns if column in grouped)
+    if not all(has_one_form(column.type) for column in keys):
+        return
     joined = Join(JoinKind.INNER, plan.left, plan.right, plan.condition, keys)
     yield Project(GroupBy(joined, keys, ()), tuple((column, Ref(column)) for column in plan.columns))
 

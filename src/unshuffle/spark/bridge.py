@@ -82,6 +82,9 @@ def _exchange(spark: SparkSession, child: Any, sending: Sending) -> Any:
     match sending:
         case SendToOne():
             partitioning = _singleton(catalyst.plans.physical, "SinglePartition")
+        case SendByHash((number,), partitions, numbered=True):
+            number_of = catalyst.expressions.DirectShufflePartitionID(attributes[number])
+            partitioning = catalyst.plans.physical.ShufflePartitionIdPassThrough(number_of, partitions)
         case SendByHash(columns, partitions):
             by = _sequence(spark, [attributes[name] for name in columns])
             partitioning = catalyst.plans.physical.HashPartitioning(by, partitions)

@@ -229,8 +229,9 @@ class Lowering(Straight):
 
     def _joined(self, node: Physical, operator: Any) -> Lowered:
         left, right = (self.lower(child) for child in node.inputs)
-        if node.alternative == "pair-wise" and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):
-            # Spark would push the join below the exchange, and then exchange anew.
+        exchanges = node.alternative == "pair-wise" or isinstance(operator, ops.MergeJoin)
+        if exchanges and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            # Spark would push the join below what laid out its input, and then exchange anew.
             left = replace(left, text=self._rows_of(bridge.planned(self._query(left.text))))
         number = next(self._aliases)
         names = (f"left_{number}", f"right_{number}")
@@ -239,12 +240,13 @@ class Lowering(Straight):
         word = "CROSS" if condition is None and operator.kind is JoinKind.INNER else operator.kind.value.upper()
         on = "" if condition is None else f" ON {condition}"
         listed = ", ".join(map(name_of, (*node.columns, *kept.extras))) or "1 AS one_row"
-        return replace(
-            kept,
-            text=f"SELECT /*+ {self._hint(node, operator, left, right, names)} */ {listed} "
-            f"FROM ({left.text}) AS {names[0]} {word} JOIN ({right.text}) AS {names[1]}{on}",
-            copied=False,
+        text = (
+            f"SELECT /*+ {self._hint(node, operator, left, right, names)} */ {listed} "
+            f"FROM ({left.text}) AS {names[0]} {word} JOIN ({right.text}) AS {names[1]}{on}"
         )
+        # Spark does not see that a full outer join of two streams is one.
+        is_unseen = operator.kind is JoinKind.FULL and _is_serial(node)
+        return replace(kept, text=_in_one_stream(text) if is_unseen else text, copied=False)
 
     def _condition(self, node: Physical, operator: Any, left: Lowered, right: Lowered) -> str | None:
         if operator.join.condition is None:
@@ -298,21 +300,36 @@ class Lowering(Straight):
     # --- several inputs
 
     def _concatenate(self, node: Physical, operator: Any) -> Lowered:
-        text = self._set_of(" UNION ALL ", node, operator.inputs, operator.columns)
-        if _is_serial(node):
-            return Lowered(_in_one_stream(text))
+        given = [self.lower(child) for child in node.inputs]
         layout = node.delivered.partitioning
-        if isinstance(layout, Partitioned) and isinstance(layout.function, HashFunction):
-            return Lowered(text, layout.columns)
-        return Lowered(text)
+        is_hashed = isinstance(layout, Partitioned) and isinstance(layout.function, HashFunction)
+        if not is_hashed or any(len(each.carriers) != len(given[0].carriers) for each in given):
+            text = self._set_of(" UNION ALL ", node, operator.inputs, operator.columns)
+            return Lowered(_in_one_stream(text) if _is_serial(node) else text)
+        # Spark sees inputs to be laid out alike if the columns it knows that by are in one place in all of them.
+        pairs = zip(given, operator.inputs, strict=True)
+        listings = [_as_typed(each, listed, operator.columns) for each, listed in pairs]
+        places = [
+            {listed.index(c) if c in listed else None for c, listed in zip(alike, listings, strict=True)}
+            for alike in zip(*(each.carriers for each in given), strict=True)
+        ]
+        extras = [i for i, place in enumerate(places) if len(place) > 1 or None in place]
+        inputs = [(*listed, *(each.carriers[i] for i in extras)) for listed, each in zip(listings, given, strict=True)]
+        new = {i: self._new(given[0].carriers[i].name, given[0].carriers[i].type) for i in extras}
+        carriers = tuple(
+            new[i] if i in new else operator.columns[min(place)]  # type: ignore[type-var]
+            for i, place in enumerate(places)
+        )
+        text = self._set_of(" UNION ALL ", node, inputs, (*operator.columns, *new.values()))
+        return Lowered(text, carriers, tuple(new.values()), numbered=all(each.numbered for each in given))
 
     def _multiset(self, node: Physical, operator: ops.MultisetOperation) -> Lowered:
         word = f" {operator.operation.kind.value.upper()} ALL "
         return Lowered(self._set_of(word, node, [plan.columns for plan in operator.operation.inputs], operator.columns))
 
     def _set_of(self, word: str, node: Physical, inputs: Sequence[Sequence[Column]], columns: Sequence[Column]) -> str:
-        pairs = zip(node.inputs, inputs, strict=True)
-        operands = word.join(f"({_only(self.lower(child), listed)})" for child, listed in pairs)
+        pairs = [(self.lower(child), listed) for child, listed in zip(node.inputs, inputs, strict=True)]
+        operands = word.join(f"({_only(given, _as_typed(given, listed, columns))})" for given, listed in pairs)
         return f"SELECT * FROM ({operands}) AS t({names_of(columns)})"
 
     # --- order and number of rows
@@ -480,6 +497,11 @@ def _moved(move: Physical) -> tuple[Column, ...]:
 
 def _only(given: Lowered, columns: Sequence[Column]) -> str:
     return f"SELECT {names_of(columns)} FROM ({given.text})" if columns else given.text
+
+
+def _as_typed(given: Lowered, listed: Sequence[Column], columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns as they are in the types of others, where they were cast to those for an exchange."""
+    return tuple(given.casts.get((c, made.type), c) for c, made in zip(listed, columns, strict=True))
 
 
 def _in_one_stream(text: str) -> str:

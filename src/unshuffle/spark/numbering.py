@@ -1,5 +1,5 @@
 """Which exchanges Spark must know by the number of the partition, because it does not see their layout by columns: where a
-join's inputs are laid out by some of its keys alone, and where keys are hashed in a form of Spark's own."""
+join's inputs are laid out by some of its keys alone, and where keys are hashed or compared in a form of Spark's own."""
 
 from __future__ import annotations
 
@@ -17,17 +17,33 @@ from unshuffle.properties import HashFunction, JoinKey, Partitioned
 def numbered(optimized: Optimized, spools: dict[int, Physical]) -> set[int]:
     """The exchanges whose layout Spark knows only by the partition's number."""
     found: set[int] = set()
+    alike: list[set[int]] = []  # exchanges that make inputs of one operator
     for root in optimized.roots:
         for node in root.walk():
             operator: Any = node.operator
             if isinstance(operator, ops.Move) and _is_hashed_by_number(operator):
                 found.add(id(node))
+            if node.alternative == "partition-wise":
+                alike.append(_all_sources(node, spools))
             if node.alternative == "pair-wise" and not isinstance(operator, ops.MultisetOperation):
+                alike.append(_all_sources(node, spools))
                 whole = all(_are_all_keys(child, operator.keys, side) for side, child in enumerate(node.inputs))
-                if not whole:
-                    for child in node.inputs:
-                        found |= {id(source) for source in _sources(child, spools)}
-    return found
+                if not whole or _is_null_safe(operator):
+                    found |= alike[-1]
+    return _closed(found, alike)
+
+
+def _closed(found: set[int], alike: Sequence[set[int]]) -> set[int]:
+    """Inputs of one operator have numbers all or none: a number and a column do not meet."""
+    while True:
+        more = [each for each in alike if each & found and not each <= found]
+        if not more:
+            return found
+        found = found.union(*more)
+
+
+def _all_sources(node: Physical, spools: dict[int, Physical]) -> set[int]:
+    return {id(source) for child in node.inputs for source in _sources(child, spools)}
 
 
 def _is_hashed_by_number(move: ops.Move) -> bool:
@@ -37,6 +53,11 @@ def _is_hashed_by_number(move: ops.Move) -> bool:
         and isinstance(scheme.function, HashFunction)
         and any(t is None or pa.types.is_floating(t) or pa.types.is_nested(t) for t in scheme.function.types)
     )
+
+
+def _is_null_safe(operator: Any) -> bool:
+    """Spark joins with `<=>` by two keys, whether a value is NULL and a default in its place: it knows no layout by them."""
+    return isinstance(operator, ops.HashJoin | ops.MergeJoin) and any(key.null_safe for key in operator.keys)
 
 
 def _are_all_keys(child: Physical, keys: Sequence[JoinKey], side: int) -> bool:

@@ -1,0 +1,139 @@
+"""What a plan claims of the layout of rows, held against the partitions that Spark really makes.
+
+A part of a plan is lowered alone, by the lowering that users get, and its rows are collected with the numbers of their
+partitions. `properties.meaning` then says what the claims mean on them. Rows come in the order they have in a partition."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from unshuffle.algebra import operators as ops
+from unshuffle.algebra.physical import Physical
+from unshuffle.catalog.schema import Column
+from unshuffle.properties import HashFunction, Local, Partitioned, Replicated, Scattered, Serial, Sorted, formula
+from unshuffle.properties.meaning import (
+    Row,
+    Violation,
+    broken_facts,
+    broken_global,
+    broken_layout,
+    broken_local,
+)
+from unshuffle.spark.lowering import Lowering, _normal
+from unshuffle.spark.straight import name_of
+
+PLACE, HASH = "in_partition", "by_hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The rows of a node, each with the number of its partition and, of a layout by hash, what the hash says it is."""
+
+    rows: Sequence[tuple[Any, ...]]
+    places: Sequence[int]
+    hashes: Sequence[int]
+
+
+def with_places(lowered: Lowering, node: Physical) -> DataFrame:
+    """The node's columns, then the partition's number, then what the hash of the layout says. What only Spark needs stays:
+    inputs of a union are put together partition by partition if Spark knows that they are laid out alike."""
+    given, layout = lowered.lower(node), node.delivered.partitioning
+    made = [*map(name_of, (*node.columns, *given.extras)), f"spark_partition_id() AS {PLACE}"]
+    if _is_hashed(layout):
+        pairs = zip(layout.columns, layout.function.types, strict=True)
+        hashed = ", ".join(_normal(lowered._typed(column, type_), type_) for column, type_ in pairs)
+        made.append(f"pmod(hash({hashed}), {layout.function.partitions}) AS {HASH}")
+    return lowered._query(f"SELECT {', '.join(made)} FROM ({given.text})")
+
+
+def collected(frame: DataFrame, node: Physical) -> Placed:
+    width, place = len(node.columns), frame.columns.index(PLACE)
+    found = [tuple(row) for row in frame.collect()]
+    return Placed([row[:width] for row in found], [row[place] for row in found], [row[-1] for row in found])
+
+
+def can_be_checked(plan: Physical) -> list[Physical]:
+    """The nodes that run alone and say something: not halves, which have no rows of their own, nor copies."""
+    return [node for node in plan.walk() if _stands_alone(node) and _says_something(node)]
+
+
+def broken(node: Physical, placed: Placed) -> Violation | None:
+    """A claim of the node's that its rows break."""
+    rows = [dict(zip(node.columns, row, strict=True)) for row in placed.rows]
+    partitions: dict[int, list[Row]] = defaultdict(list)
+    for row, place in zip(rows, placed.places, strict=True):
+        partitions[place].append(row)
+    layout, claim = node.delivered.partitioning, formula(node.delivered.partitioning, node.facts)
+    filled = [partitions[place] for place in sorted(partitions)]
+    if filled and (found := broken_global(filled, claim)):
+        return found
+    if _is_hashed(layout) and (found := _broken_hash(rows, placed, layout)):
+        return found
+    for each in filled:
+        if found := broken_local(each, node.delivered.local[: order_made(node)]):
+            return found
+    return broken_facts(rows, node.facts)
+
+
+def order_made(node: Physical) -> int:
+    """How many actions of the order that the node claims Spark sorts for. Lowering asks for no sort: Spark adds one where an
+    operator needs it, by the operator's own keys, ascending. So an order is not there at a bare sort but at the operator that
+    needs it and in what passes that on; and of a sort that serves several operators, as much as the first of them needs."""
+    local, operator = node.delivered.local, node.operator
+    match operator:
+        case ops.LocalSort() | ops.PartialFirstRows() | ops.Move():
+            return 0
+        case ops.InOrder():
+            return len(local)
+        case ops.FirstRows() if operator.keys:
+            return len(local)
+        case ops.MergeJoin():
+            # Spark compares NULLs that equal each other by two keys, and sorts by those.
+            return 0 if any(key.null_safe for key in operator.keys) else _ascending(local[: len(operator.by)])
+        case ops.StreamAggregate():
+            return _ascending(local)
+        case ops.Windows():
+            return _ascending(local, frozenset(operator.by))
+    return len(local) if operator.carried is None else order_made(node.inputs[operator.carried])
+
+
+def _ascending(local: Local, among: frozenset[Column] | None = None) -> int:
+    """The actions before the first that sorts otherwise than Spark does by itself."""
+    for count, action in enumerate(local):
+        is_own = isinstance(action, Sorted) and (among is None or action.column in among)
+        if is_own and (action.descending or not action.nulls_first):
+            return count
+    return len(local)
+
+
+def _broken_hash(rows: Iterable[Row], placed: Placed, layout: Partitioned) -> Violation | None:
+    said = {}
+    for row, place, number in zip(rows, placed.places, placed.hashes, strict=True):
+        values = tuple(row[column] for column in layout.columns)
+        said[repr(values)] = number
+        found = broken_layout([[]] * place + [[row]], layout, lambda _, values: said[repr(values)])
+        if found:
+            return found
+    return None
+
+
+def _is_hashed(layout: Any) -> bool:
+    return isinstance(layout, Partitioned) and isinstance(layout.function, HashFunction)
+
+
+def _stands_alone(node: Physical) -> bool:
+    below = node
+    while isinstance(below.operator, ops.Move | ops.LocalSort | ops.PartialFirstRows):
+        below = below.inputs[0]
+    is_half = getattr(below.operator, "phase", None) == "partial"
+    return bool(node.columns) and not is_half and not isinstance(node.delivered.partitioning, Replicated)
+
+
+def _says_something(node: Physical) -> bool:
+    layout = node.delivered.partitioning
+    return not isinstance(layout, Scattered) and not (isinstance(layout, Serial) and not node.inputs)
