@@ -89,11 +89,13 @@ class Placeholders:
 
     def frame(self, spark: SparkSession, text: str) -> DataFrame:
         """A query of which the expressions were written here, as a DataFrame."""
-        plan = self.parsed(spark, text) if self.used_in(text) else parser(spark).parsePlan(text)
+        used = bool(self.used_in(text))
+        plan = self.parsed(spark, text) if used else parser(spark).parsePlan(text)
+        # The arguments of an opaque expression may hold sub-queries, whose tables its own text does not name.
         frames = [
             (parser(spark).parsePlan(f"TABLE {name}"), frame._jdf.queryExecution().analyzed())
             for name, frame in self._frames.items()
-            if name in text
+            if used or name in text
         ]
         return frame_of(spark, plan.transformWithSubqueries(scala_map(spark, frames)) if frames else plan)
 
