@@ -1,7 +1,8 @@
 """The pipeline, one line a stage: preprocess -> parse -> bind -> optimize -> verify -> lower -> run.
 
 `Session()` starts an embedded Spark when it first needs one; `Session(spark)` uses the caller's and leaves its settings as
-they were. In one that our plans cannot run in (a version that is not tested, Spark Connect) queries run plain, and it is told. Binding and explaining need no Spark at all unless a query holds something that only Spark understands.
+they were. In one that our plans cannot run in (a version that is not tested, Spark Connect) queries run plain, and the user
+is told. Binding and explaining need no Spark at all unless a query holds something that only Spark understands.
 """
 
 from __future__ import annotations
@@ -424,7 +425,11 @@ class Session:
             if self._plain is not None:
                 raise UserError(self._plain)
             with self._failures_explained(script), lowering(spark, optimized) as lowered:
-                frames = [lowered.output(plan, [c.name for c in o.plan.columns]) for o, plan in optimized.outputs]
+                try:
+                    frames = [lowered.output(plan, [c.name for c in o.plan.columns]) for o, plan in optimized.outputs]
+                except BaseException:
+                    lowered.release()
+                    raise
         except UnshuffleError as error:
             # Whatever went wrong on our side, plain Spark may do it; and if not, its error is the user's.
             self.fallbacks = (str(error),)

@@ -61,9 +61,7 @@ def test_versions_that_are_tested() -> None:
         assert f"Spark {version} is not supported" in str(untested(version))
 
 
-def test_an_unknown_version_runs_plain(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_version_runs_plain(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through what Spark offers everybody: nothing of its internals is touched."""
     from unshuffle import NotOptimizedWarning, Session
     from unshuffle.spark import columns, session
