@@ -48,6 +48,8 @@ def exchanged_between_halves(grouped: DataFrame, sending: Sending) -> DataFrame:
     """A GROUP BY whose halves have this exchange between them. The columns that it sends by are grouping keys."""
     spark = grouped.sparkSession
     execution = grouped._jdf.queryExecution()
+    if _reads_cached(execution.sparkPlan()):
+        return grouped
     final, above = execution.sparkPlan(), []
     while not final.nodeName().endswith("Aggregate"):
         above.append(final)
@@ -64,7 +66,15 @@ def exchanged_between_halves(grouped: DataFrame, sending: Sending) -> DataFrame:
 def planned(frame: DataFrame) -> DataFrame:
     """The same rows, by the physical plan that Spark has for them now: no optimization looks into it again."""
     execution = frame._jdf.queryExecution()
+    if _reads_cached(execution.sparkPlan()):
+        return frame
     return _standing_in(frame.sparkSession, execution.optimizedPlan(), execution.sparkPlan())
+
+
+def _reads_cached(physical: Any) -> bool:
+    """Whether cached data are read. Adaptive execution makes a stage of each such scan, and waits for one that stands in
+    a leaf of ours without end. Spark's own exchange is as right."""
+    return "InMemoryRelation" in physical.toString()
 
 
 def _standing_in(spark: SparkSession, logical: Any, physical: Any) -> DataFrame:

@@ -108,7 +108,8 @@ class Placeholders:
         frames = {name: frame for name, frame in self._frames.items() if name in text}
         for name in frames:
             text = text.replace(name, f"{{{name}}}")
-        return spark.sql(text, **frames)
+        given: dict[str, Any] = frames
+        return spark.sql(text, **given)
 
     def parsed(self, spark: SparkSession, text: str) -> Any:
         """A query as Spark parses it, with the expressions in their places."""
