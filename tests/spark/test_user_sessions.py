@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 SCRIPT = """
 #DECLARE t string;
 #DECLARE out string;
-rows = EXTRACT id:long, k:long FROM @t USING Parquet();
+rows = EXTRACT id:long, k:long FROM "@t" USING Parquet();
 base = SELECT k, SUM(id) AS s, MAX(rand(7)) AS r FROM rows GROUP BY k;
 one = SELECT k, s FROM base WHERE r > 0.5;
 two = SELECT k, s{more} FROM base WHERE r <= 2.0;

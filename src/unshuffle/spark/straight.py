@@ -95,7 +95,8 @@ class Straight:
 
     def drop_views(self) -> None:
         for view in self._views:
-            self._spark.catalog.dropTempView(view)
+            # Not `spark.catalog.dropTempView`, which lets go of all cached data that mean the same, the user's too.
+            self._spark._jsparkSession.sessionState().catalog().dropTempView(view)
         self._views.clear()
         self._shared.clear()
 
