@@ -21,7 +21,7 @@ SCRIPT = """
 #DECLARE t string;
 #DECLARE out string;
 rows = EXTRACT id:long, k:long FROM "@t" USING Parquet();
-base = SELECT k, SUM(id) AS s, MAX(rand(7)) AS r FROM rows GROUP BY k;
+base = SELECT k, id AS s, rand(7) AS r FROM rows;
 one = SELECT k, s FROM base WHERE r > 0.5;
 two = SELECT k, s{more} FROM base WHERE r <= 2.0;
 OUTPUT one TO "@out/one.parquet" USING Parquet() OVERWRITE;
