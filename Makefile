@@ -9,17 +9,21 @@ OUT := examples/out
 TODAY := 2025-06-30
 
 RUN := $(BIN)/python -m
+# The tests of what touches Spark's internals, and other Sparks to run them on than the newest.
+SPARK_VERSIONS := 4.1 4.2
+SPARK_TESTS := $(addprefix tests/spark/test_,lowering.py dataframes.py optimize.py metrics.py user_sessions.py) \
+	-k "not test_rows_are_those_of_plain_spark and not test_tpch"
 BENCHMARKS := benchmarks/properties.py benchmarks/optimize.py benchmarks/execute.py benchmarks/calibrate.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv java demo demo-data test test-fast plans check format bench soak completeness mutants clean
+.PHONY: help setup venv java demo demo-data test test-fast test-spark-versions plans check format bench soak completeness mutants clean
 MAKEFLAGS += --no-print-directory
 .SILENT:
 
 help: ## List the targets
 	echo "unshuffle: a partition-aware query optimizer for Spark"
 	echo
-	sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+	sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-26s %s\n", $$1, $$2 }'
 
 setup: venv java ## Make .venv, install unshuffle into it, see to Java (the other targets do this by themselves)
 	echo "ready: $(BIN)/unshuffle --help"
@@ -47,6 +51,19 @@ test: venv java ## Run all tests
 
 test-fast: venv ## Run the tests that need no JVM
 	$(RUN) pytest -m "not spark"
+
+test-spark-versions: venv java ## Test what touches Spark's internals on Spark 4.1 and 4.2
+	for version in $(SPARK_VERSIONS); do \
+		place=.cache/spark-versions/$$version; \
+		if ! test $$place/.installed -nt pyproject.toml; then \
+			echo "==> installing Spark $$version into $$place"; \
+			$(RUN) venv --clear $$place && \
+			$$place/bin/python -m pip install -qq --disable-pip-version-check -e ".[dev]" "pyspark[connect]==$$version.*" && \
+			touch $$place/.installed || exit 1; \
+		fi; \
+		echo "==> Spark $$($$place/bin/python -c 'import pyspark; print(pyspark.__version__)')"; \
+		$$place/bin/python -m pytest $(SPARK_TESTS) || exit 1; \
+	done
 
 plans: venv ## Expect in tests/plans what the plans are now; review it as a diff
 	$(RUN) pytest tests/plans --rewrite-plans

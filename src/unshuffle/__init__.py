@@ -1,6 +1,6 @@
 """unshuffle: a cost-based, partition-aware query optimizer for Apache Spark."""
 
-from unshuffle.errors import InternalError, UnshuffleError, UserError
+from unshuffle.errors import InternalError, NotOptimizedWarning, UnshuffleError, UserError
 from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer
 from unshuffle.session import Comparison, Measured, Result, Run, Session
 
@@ -11,6 +11,7 @@ __all__ = [
     "Extractor",
     "InternalError",
     "Measured",
+    "NotOptimizedWarning",
     "Outputter",
     "Processor",
     "Reducer",

@@ -110,6 +110,10 @@ class JobProblem(UserError):
     """The query is well formed, but running it failed: a bad value, a full disk, a lost executor."""
 
 
+class NotOptimizedWarning(UserWarning):
+    """Queries run as plain Spark runs them, and why."""
+
+
 class InternalError(UnshuffleError):
     """An invariant of ours broke. Never the user's fault; please report it."""
 

@@ -1,11 +1,13 @@
 """The pipeline, one line a stage: preprocess -> parse -> bind -> optimize -> verify -> lower -> run.
 
 `Session()` starts an embedded Spark when it first needs one; `Session(spark)` uses the caller's and leaves its settings as
-they were. Binding and explaining need no Spark at all unless a query holds something that only Spark understands.
+they were. In one that our plans cannot run in (a version that is not tested, Spark Connect) queries run plain, and the user
+is told. Binding and explaining need no Spark at all unless a query holds something that only Spark understands.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +20,7 @@ from unshuffle.algebra.logical import Output, Script, StreamTarget, Target, User
 from unshuffle.catalog.declared import Declaration, DeclaredDependency, DeclaredKey
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.declared import Declarations, How, Step
-from unshuffle.errors import FileProblem, Source, SyntaxProblem, UnshuffleError
+from unshuffle.errors import FileProblem, NotOptimizedWarning, Source, SyntaxProblem, UnshuffleError, UserError
 from unshuffle.language.bind_script import bind, bind_table
 from unshuffle.language.functions import Arity, Function, Kind
 from unshuffle.language.parameters import Parameters
@@ -142,16 +144,15 @@ class Session:
         self._embedded = spark is None
         self._started = False
         self._master = master
-        self._spark = spark
+        self._spark: SparkSession | None = None
         self._aggregators: dict[str, Function] = {}
         self._declarations = Declarations(catalog, self._counting, step)
         self._optimize_ms = 0.0
         self._left: tuple[str, ...] = ()  # of what ran last: what was left to Spark as it stands, and why
         self._added: Callable[[], tuple[str, ...]] = tuple  # the exchanges that Spark adds to it
+        self._plain: str | None = None  # why nothing is optimized
         if spark is not None:
-            from unshuffle.spark.session import check
-
-            check(spark)
+            self._use(spark)
 
     @property
     def spark(self) -> SparkSession:
@@ -160,8 +161,18 @@ class Session:
             from unshuffle.spark.session import is_running, start
 
             self._started = not is_running()
-            self._spark = start(self._master)
+            self._use(start(self._master))
+        assert self._spark is not None
         return self._spark
+
+    def _use(self, spark: SparkSession) -> None:
+        """From now on in this Spark. The user is told, once, if it is one that our plans cannot run in."""
+        from unshuffle.spark.session import why_plain
+
+        self._spark, self._plain = spark, why_plain(spark)
+        if self._plain is not None:
+            self._left, self._added = (self._plain,), tuple
+            warnings.warn(self._plain, NotOptimizedWarning, stacklevel=3)
 
     def close(self) -> None:
         """Stops the Spark that this session started. One that was there before is left alone."""
@@ -194,11 +205,14 @@ class Session:
         """The same rows, columns and types as a DataFrame has, by a plan that moves less data where there is one."""
         from unshuffle.spark.relations import dressed
 
+        if self._is_left_plain(frame):
+            return frame
         with self._planned(self._read(frame), keeps=False) as frames:
             return dressed(frames[0], frame)
 
     def run(self, file: str | Path, params: Params | None = None) -> Run:
         """Runs a script and writes its outputs: all of them, or, if anything fails, none."""
+        self._refuse_connect("running a script")
         script = self._bind_file(file, params, will_write=True)
         self._refuse_streams(script)
         from unshuffle.spark import files, results
@@ -250,6 +264,7 @@ class Session:
 
     def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
         """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""
+        self._refuse_connect("comparing")
         script = self._bind_file(file, params)
         self._refuse_streams(script)
         from unshuffle.spark import compare, results
@@ -342,8 +357,22 @@ class Session:
 
         script = logical_plan(frame, self._catalog, self._declarations)
         if self._spark is None:
-            self._spark = frame.sparkSession
+            self._use(frame.sparkSession)
         return script
+
+    def _is_left_plain(self, frame: DataFrame) -> bool:
+        """Whether a DataFrame stays as it is, because nothing can be optimized in its session."""
+        if self._spark is None and hasattr(frame, "sparkSession"):
+            self._use(frame.sparkSession)
+        if self._plain is not None:
+            self._left, self._added = (self._plain,), tuple
+        return self._plain is not None
+
+    def _refuse_connect(self, what: str) -> None:
+        if self._spark is not None:
+            from unshuffle.spark.session import refuse_connect
+
+            refuse_connect(self._spark, what)
 
     def _bind_what(self, what: str | Path, params: Params | None) -> Script:
         is_file = isinstance(what, Path) or str(what).endswith((".scope", ".sql"))
@@ -405,8 +434,15 @@ class Session:
             verify(optimized)
             self._optimize_ms = (perf_counter() - begun) * 1000
             self._left, self._added = tuple(operator.reason for operator in optimized.foreign), tuple
-            with self._failures_explained(script), lowering(self.spark, optimized) as lowered:
-                frames = [lowered.output(plan, [c.name for c in o.plan.columns]) for o, plan in optimized.outputs]
+            spark = self.spark  # an embedded one starts now
+            if self._plain is not None:
+                raise UserError(self._plain)
+            with self._failures_explained(script), lowering(spark, optimized) as lowered:
+                try:
+                    frames = [lowered.output(plan, [c.name for c in o.plan.columns]) for o, plan in optimized.outputs]
+                except BaseException:
+                    lowered.release()
+                    raise
             self._added = cache(partial(added, optimized, lowered.sendings, frames))
         except UnshuffleError as error:
             # Whatever went wrong on our side, plain Spark may do it; and if not, its error is the user's.
@@ -425,7 +461,7 @@ class Session:
         from unshuffle.optimizer import Options
 
         machine = this_machine()
-        if self._spark is not None:
+        if self._spark is not None and self._plain is None:
             context = self._spark.sparkContext
             machine = replace(machine, cores=context.defaultParallelism)
             if (context.master or "").split("[")[0] == "local":

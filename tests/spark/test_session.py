@@ -1,4 +1,4 @@
-"""The embedded session, and what is refused of other sessions."""
+"""The embedded session, and what becomes of sessions that our plans cannot run in."""
 
 from __future__ import annotations
 
@@ -53,16 +53,81 @@ def test_settings_come_back_exactly(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
-def test_refuses_connect_and_unknown_versions(spark: SparkSession) -> None:
-    from unshuffle.spark.session import check
+def test_versions_that_are_tested() -> None:
+    from unshuffle.spark.session import untested
 
-    check(spark)
-    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(UserError, match="this one is a Spark Connect session"):
-        check(connect)
-    for version in ("4.0.1", "4.4.0", "3.5.1", "main"):
-        with pytest.raises(UserError, match=f"Spark {version} is not supported"):
-            check(type("SparkSession", (), {"version": version})())
+    assert [version for version in ("4.1.0", "4.2.1-rc1", "4.3.0") if untested(version) is not None] == []
+    for version in ("4.0.1", "4.4.0", "3.5.1", "5.0.0", "main"):
+        assert f"Spark {version} is not supported" in str(untested(version))
+
+
+def test_an_unknown_version_runs_plain(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through what Spark offers everybody: nothing of its internals is touched."""
+    from unshuffle import NotOptimizedWarning, Session
+    from unshuffle.spark import columns, session
+
+    spark.range(9).selectExpr("id", "id % 3 as k").write.parquet(str(tmp_path / "t.parquet"))
+    monkeypatch.setattr(session, "NEWEST", (4, 0))
+    monkeypatch.setattr(columns, "jvm", None)
+    before = spark.sql("show tables").collect()
+    with pytest.warns(NotOptimizedWarning, match="is not supported, and nothing is optimized") as told:
+        plain = Session(spark, tables=tmp_path)
+    assert [warning.filename for warning in told] == [__file__]
+    rows = plain.sql("select k, count(*) as n, '{0}' as s from t where k in (select id from t) group by k order by k")
+    assert [tuple(row) for row in rows.collect()] == [(0, 3, "{0}"), (1, 3, "{0}"), (2, 3, "{0}")]
+    assert "is not supported" in plain.fallbacks[0]
+    frame = spark.range(3).groupBy("id").count()
+    assert plain.optimize(frame) is frame
+    assert "HashAggregate" in plain.explain("select k, count(*) as n from t group by k")
+    (tmp_path / "q.sql").write_text("select k, count(*) as n from t group by k")
+    assert plain.run(tmp_path / "q.sql").measured.rows == 3
+    assert plain.compare(tmp_path / "q.sql", runs=1).same_rows
+    assert spark.sql("show tables").collect() == before
+
+
+CONNECT = """
+import sys, warnings
+from pyspark.sql import SparkSession
+from unshuffle import NotOptimizedWarning, Session, UserError
+spark = SparkSession.builder.remote("local[1]").getOrCreate()
+spark.range(2).write.parquet(sys.argv[1] + "/u.parquet")
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    session = Session(spark, tables=sys.argv[1])
+print([(w.category.__name__, str(w.message)[:31]) for w in told])
+spark.range(9).selectExpr("id", "id % 3 as k").createOrReplaceTempView("t")
+print([tuple(row) for row in session.sql("select k, count(*) as n from t join u on t.k = u.id group by k order by k").collect()])
+print([tuple(row) for row in session.sql("select * from (select k from t) pivot (count(*) for k in (0, 1))").collect()])
+print(session.fallbacks[0][:31])
+frame = spark.table("t").groupBy("k").count()
+print(session.optimize(frame) is frame)
+print("HashAggregate" in session.explain("select k, count(*) as n from t group by k"))
+for refused in (lambda: session.run("x.sql"), lambda: session.compare("x.sql"), lambda: session.explain(frame)):
+    try:
+        refused()
+    except UserError as error:
+        print(error.message)
+spark.stop()
+"""
+
+CONNECT_SAYS = """\
+[('NotOptimizedWarning', 'this is a Spark Connect session')]
+[(0, 3), (1, 3)]
+[(3, 3)]
+this is a Spark Connect session
+True
+True
+running a script needs a classic Spark session, and this one is a Spark Connect session
+comparing needs a classic Spark session, and this one is a Spark Connect session
+reading a DataFrame needs a classic Spark session, and this one is a Spark Connect session
+"""
+
+
+def test_spark_connect_runs_plain(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", CONNECT, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert ran.stdout == CONNECT_SAYS, ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ def exchanged_between_halves(grouped: DataFrame, sending: Sending) -> DataFrame:
     """A GROUP BY whose halves have this exchange between them. The columns that it sends by are grouping keys."""
     spark = grouped.sparkSession
     execution = grouped._jdf.queryExecution()
+    if _would_not_end(spark, execution.sparkPlan()):
+        return grouped
     final, above = execution.sparkPlan(), []
     while not final.nodeName().endswith("Aggregate"):
         above.append(final)
@@ -64,7 +66,16 @@ def exchanged_between_halves(grouped: DataFrame, sending: Sending) -> DataFrame:
 def planned(frame: DataFrame) -> DataFrame:
     """The same rows, by the physical plan that Spark has for them now: no optimization looks into it again."""
     execution = frame._jdf.queryExecution()
+    if _would_not_end(frame.sparkSession, execution.sparkPlan()):
+        return frame
     return _standing_in(frame.sparkSession, execution.optimizedPlan(), execution.sparkPlan())
+
+
+def _would_not_end(spark: SparkSession, physical: Any) -> bool:
+    """Adaptive execution plans a leaf of ours anew after each stage. It knows the stages of it again, but not a scan of
+    cached data, nor anything where exchanges are not to be reused, and would wait for a new stage each time. Spark's own
+    exchange is as right."""
+    return "InMemoryRelation" in physical.toString() or spark.conf.get("spark.sql.exchange.reuse") == "false"
 
 
 def _standing_in(spark: SparkSession, logical: Any, physical: Any) -> DataFrame:

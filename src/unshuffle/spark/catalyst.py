@@ -57,7 +57,7 @@ from unshuffle.spark.catalyst_relations import file_scan
 from unshuffle.spark.catalyst_tree import Node, NotUnderstood, Read, read_plan
 from unshuffle.spark.columns import jvm
 from unshuffle.spark.relations import OperatorCode
-from unshuffle.spark.session import check
+from unshuffle.spark.session import refuse_connect
 
 _OPERATORS = "org.apache.spark.sql.catalyst.plans.logical."
 _JOINS = {
@@ -78,12 +78,7 @@ def logical_plan(
     is known of tables besides."""
     if not type(frame).__module__.startswith("pyspark.sql"):
         raise UserError(f"a DataFrame of PySpark is needed, not {type(frame).__name__}")
-    if type(frame).__module__.startswith("pyspark.sql.connect"):
-        raise UserError(
-            "unshuffle needs a DataFrame of a classic Spark session, and this one is of a Spark Connect session",
-            hint='make the session with SparkSession.builder.master("local[*]") or spark-submit, not with .remote(...)',
-        )
-    check(frame.sparkSession)
+    refuse_connect(frame.sparkSession, "reading a DataFrame")
     if frame.isStreaming:
         raise UserError("a streaming DataFrame cannot be optimized", hint="only DataFrames that end can be")
     spark = frame.sparkSession

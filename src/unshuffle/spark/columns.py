@@ -65,6 +65,7 @@ class Placeholders:
 
     name_of: Callable[[Column], str]
     subquery: Callable[[Plan], str]
+    is_plain: bool = False  # are Spark's internals to be left alone?
     _found: dict[str, Opaque] = field(default_factory=dict)
     _frames: dict[str, DataFrame] = field(default_factory=dict)
 
@@ -78,7 +79,7 @@ class Placeholders:
         return call
 
     def table(self, frame: DataFrame) -> str:
-        """What stands for a DataFrame in a text. Not in a WITH: there Catalyst does not look for it."""
+        """What stands for a DataFrame in a text. Not in a WITH, unless all is plain: there Catalyst does not look for it."""
         name = f"unshuffle_frame_{len(self._frames) + 1}_"
         self._frames[name] = frame
         return name
@@ -89,13 +90,26 @@ class Placeholders:
 
     def frame(self, spark: SparkSession, text: str) -> DataFrame:
         """A query of which the expressions were written here, as a DataFrame."""
-        plan = self.parsed(spark, text) if self.used_in(text) else parser(spark).parsePlan(text)
+        if self.is_plain:
+            return self._plainly(spark, text)
+        used = bool(self.used_in(text))
+        plan = self.parsed(spark, text) if used else parser(spark).parsePlan(text)
+        # The arguments of an opaque expression may hold sub-queries, whose tables its own text does not name.
         frames = [
             (parser(spark).parsePlan(f"TABLE {name}"), frame._jdf.queryExecution().analyzed())
             for name, frame in self._frames.items()
-            if name in text
+            if used or name in text
         ]
         return frame_of(spark, plan.transformWithSubqueries(scala_map(spark, frames)) if frames else plan)
+
+    def _plainly(self, spark: SparkSession, text: str) -> DataFrame:
+        """By what Spark offers everybody, Spark Connect too: DataFrames that a text names in braces."""
+        text = text.replace("{", "{{").replace("}", "}}")
+        frames = {name: frame for name, frame in self._frames.items() if name in text}
+        for name in frames:
+            text = text.replace(name, f"{{{name}}}")
+        given: dict[str, Any] = frames
+        return spark.sql(text, **given)
 
     def parsed(self, spark: SparkSession, text: str) -> Any:
         """A query as Spark parses it, with the expressions in their places."""

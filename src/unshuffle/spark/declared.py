@@ -20,6 +20,7 @@ from unshuffle.declared import Claim
 from unshuffle.errors import UnshuffleError
 from unshuffle.spark.failures import explain_failure
 from unshuffle.spark.progress import progress
+from unshuffle.spark.session import is_connect
 from unshuffle.spark.straight import translation
 from unshuffle.spark.user_operators import spans_of
 
@@ -75,6 +76,8 @@ class Counting:
     def source(self, table: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
         """The definition and the files of a table or view that reads files as they are, else None."""
         try:
+            if is_connect(self._spark):
+                return None  # no plan to look into
             frame = self._spark.table(".".join(map(quote, table)))
             if not _plain(frame._jdf.queryExecution().analyzed()):
                 return None

@@ -40,7 +40,7 @@ class SparkEnvironment:
         spark = self._spark
         with translation(spark) as straight:
             try:
-                schema = spark.sql(straight.foreign(sql, inputs)).schema
+                schema = straight.query(straight.foreign(sql, inputs)).schema
             except PySparkException as error:
                 raise explain_failure(error, {}) from None
         return [_field(f.name, f.dataType, f.nullable) for f in schema.fields]

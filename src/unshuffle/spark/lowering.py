@@ -26,6 +26,7 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
@@ -95,7 +96,7 @@ class Lowering(Straight):
         self._lowered: dict[int, tuple[Physical, Lowered]] = {}
         self._inputs: dict[int, str] = {}  # of an operator that is translated straight, as queries
         self._aliases = count(1)
-        self._kept: dict[int, tuple[str, DataFrame]] = {}
+        self._kept: dict[int, tuple[str, bool, DataFrame]] = {}
         self.sendings: dict[int, bridge.Sending] = {}  # how each exchange that is lowered sends, by the id of its node
 
     def output(self, plan: Physical, names: Sequence[str]) -> DataFrame:
@@ -105,8 +106,8 @@ class Lowering(Straight):
 
     def release(self) -> None:
         """Lets go of what was kept for several uses."""
-        for number, (_, frame) in self._kept.items():
-            if number in self._persisted:
+        for _, is_ours, frame in self._kept.values():
+            if is_ours:
                 frame.unpersist()
         self._kept.clear()
 
@@ -143,9 +144,14 @@ class Lowering(Straight):
         given = self.lower(plan)
         if operator.spool not in self._kept:
             frame = self._query(given.text)
-            # An exchange that is left to Spark to run once must not change with what each of its readers needs.
-            frame = frame.persist() if operator.spool in self._persisted else bridge.planned(frame)
-            self._kept[operator.spool] = (self._rows_of(frame), frame)
+            # Spark knows cached data by what it means. What others have cached already is theirs to let go.
+            is_ours = operator.spool in self._persisted and frame.storageLevel == StorageLevel.NONE
+            if is_ours:
+                frame = frame.persist()
+            elif operator.spool not in self._persisted:
+                # An exchange that is left to Spark to run once must not change with what each of its readers needs.
+                frame = bridge.planned(frame)
+            self._kept[operator.spool] = (self._rows_of(frame), is_ours, frame)
         kept = replace(given, text=self._kept[operator.spool][0])
         return self._renamed(kept, plan.columns, operator.columns)
 

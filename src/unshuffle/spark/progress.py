@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from unshuffle.spark.session import is_connect
+
 _PERIOD = 0.2  # seconds
 
 
@@ -22,7 +24,7 @@ _PERIOD = 0.2  # seconds
 def progress(spark: SparkSession, label: str = "running", console: Console | None = None) -> Iterator[None]:
     """Shows a bar while the block runs, and takes it away at the end."""
     console = console or Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_terminal or is_connect(spark):
         yield
         return
     done = Event()

@@ -62,7 +62,6 @@ def start(master: str | None = None) -> SparkSession:
             master = master or "local[*]"
             os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         spark = _start(_settings(master), submitted)
-    check(spark)
     return spark
 
 
@@ -71,18 +70,36 @@ def is_running() -> bool:
     return SparkContext._active_spark_context is not None
 
 
-def check(spark: SparkSession) -> None:
-    """Refuses a session that cannot run our plans, in one sentence."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        raise UserError(
-            "unshuffle needs a classic Spark session, and this one is a Spark Connect session",
-            hint='make it with SparkSession.builder.master("local[*]") or spark-submit, not with .remote(...)',
+def is_connect(of_spark: object) -> bool:
+    """Whether a session or a DataFrame is Spark Connect's: a client that has no JVM, and no plan to look into."""
+    return type(of_spark).__module__.startswith("pyspark.sql.connect")
+
+
+def why_plain(spark: SparkSession) -> str | None:
+    """Why our plans cannot run in a session, or None where they can. Queries then run as plain Spark runs them."""
+    if is_connect(spark):
+        return (
+            "this is a Spark Connect session, and unshuffle needs a classic one to optimize: "
+            'make it with SparkSession.builder.master("local[*]") or spark-submit, not with .remote(...)'
         )
-    version = re.match(r"(\d+)\.(\d+)", spark.version)
-    if version is None or not OLDEST <= (int(version[1]), int(version[2])) <= NEWEST:
+    return untested(spark.version)
+
+
+def untested(version: str) -> str | None:
+    """Why a version of Spark is not trusted to run our plans as planned: they rest on internals, which change."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is not None and OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
+        return None
+    tested = f"Spark {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
+    return f"Spark {version} is not supported, and nothing is optimized: use {tested}"
+
+
+def refuse_connect(spark: SparkSession, what: str) -> None:
+    """Refuses what has no plain way over Spark Connect, in one sentence."""
+    if is_connect(spark):
         raise UserError(
-            f"Spark {spark.version} is not supported",
-            hint=f"supported are Spark {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}",
+            f"{what} needs a classic Spark session, and this one is a Spark Connect session",
+            hint='make it with SparkSession.builder.master("local[*]") or spark-submit, not with .remote(...)',
         )
 
 

@@ -47,6 +47,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
 from unshuffle.spark import files, relations, user_operators
 from unshuffle.spark.columns import Placeholders
+from unshuffle.spark.session import why_plain
 
 
 @contextmanager
@@ -63,7 +64,7 @@ class Straight:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._views: list[str] = []
-        self._placeholders = Placeholders(name_of, self._subquery)
+        self._placeholders = Placeholders(name_of, self._subquery, why_plain(spark) is not None)
         self._shared: dict[int, tuple[Shared, str]] = {}
 
     def result(self, plan: Plan) -> DataFrame:
@@ -86,11 +87,16 @@ class Straight:
             case Foreign() if plan.operator is not None:
                 return relations.foreign(self._spark, plan, [self.frame(each) for each in plan.children])
             case _:
-                return self._placeholders.frame(self._spark, self.sql(plan))
+                return self.query(self.sql(plan))
+
+    def query(self, text: str) -> DataFrame:
+        """A text of ours as a DataFrame."""
+        return self._placeholders.frame(self._spark, text)
 
     def drop_views(self) -> None:
         for view in self._views:
-            self._spark.catalog.dropTempView(view)
+            # Not `spark.catalog.dropTempView`, which lets go of all cached data that mean the same, the user's too.
+            self._spark._jsparkSession.sessionState().catalog().dropTempView(view)
         self._views.clear()
         self._shared.clear()
 
@@ -98,6 +104,9 @@ class Straight:
         return f"SELECT * FROM {self._placeholders.table(frame)}"
 
     def _view(self, frame: DataFrame) -> str:
+        if self._placeholders.is_plain:
+            # Over Spark Connect a query is analyzed when it runs, and a view would be gone by then.
+            return self._placeholders.table(frame)
         name = f"unshuffle_{uuid.uuid4().hex}"
         frame.createOrReplaceTempView(name)
         self._views.append(name)

@@ -1,0 +1,168 @@
+"""On a cluster of processes: executors have no memory in common with the driver, and may die.
+
+One process has one Spark, so the cluster belongs to a program that the test starts. It prints what it found.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from examples.cpu_hours import generate
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parent.parent.parent
+# Several joins, an EXISTS, an outer join, a large GROUP BY and a scalar sub-query.
+QUERIES = (3, 4, 13, 18, 22)
+
+PROGRAM = """
+import json, os, signal, sys, threading, time
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import tpch
+from benchmarks.execute import KEYS
+from unshuffle import Session
+from unshuffle.cost.machine import Machine
+from unshuffle.spark import faithful
+from unshuffle.spark.compare import same_rows
+from unshuffle.spark.session import start
+
+root, folder, queries = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+spark = start("local-cluster[2,1,1024]")
+spark.conf.set("spark.sql.shuffle.partitions", 2)
+found = {}
+
+# For so few rows all plans would be serial. On this machine it costs nothing to start a task.
+machine = Machine(
+    cores=2, stage=1e-9, task=1e-9, block=1e-12, partition_bytes=1e5, file_piece_bytes=1e5, broadcast_bytes=0.0
+)
+class Parallel(Session):
+    def _options(self, keeps=True):
+        return replace(super()._options(keeps), machine=machine)
+
+session = Parallel(spark, tables=folder / "tpch")
+for table, key in KEYS.items():
+    session.declare_key(table, *key)
+    spark.read.parquet(str(folder / "tpch" / f"{table}.parquet")).createOrReplaceTempView(table)
+for number in queries:
+    text = tpch.queries()[int(number)]
+    ours = session.sql(text)
+    exchanges = faithful.of_frame(ours).exchanges.total()
+    found[f"Q{number}"] = [same_rows(spark.sql(text), ours), exchanges > 0, session.fallbacks]
+
+events = {"data": str(folder / "events"), "out": str(folder / "out"), "Today": "2025-06-30"}
+compared = session.compare(root / "examples/cpu_hours/cpu_hours.scope", events, runs=1)
+found["cpu_hours"] = [compared.same_rows, compared.optimized.exchanges > 0, session.fallbacks]
+
+# An executor is killed while the stage after an exchange runs.
+def executors():
+    driver = spark.sparkContext._gateway.proc.pid
+    for process in Path("/proc").iterdir():
+        try:
+            parent = process.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == driver and b"CoarseGrainedExecutorBackend" in process.joinpath("cmdline").read_bytes():
+                yield int(process.name)
+        except (OSError, ValueError, IndexError):
+            pass
+
+ended = []
+def run():
+    try:
+        ended.append(session.run(folder / "slow.scope", {"folder": str(folder)}).measured.exchanges > 0)
+    except Exception as error:
+        ended.append(str(error))
+
+running = threading.Thread(target=run)
+running.start()
+marks = folder / "marks"
+while running.is_alive() and not any(marks.iterdir()):
+    time.sleep(0.02)
+before = sorted(executors())
+os.kill(before[0], signal.SIGKILL)
+was_half_way = running.is_alive()
+running.join()
+plain = spark.sql(
+    "select o_orderkey % 10 as digit, count(*) as n, sum(s) as s from"
+    " (select o_custkey, max(o_orderkey) as o_orderkey, sum(o_shippriority + 1) as s from orders group by o_custkey)"
+    " group by o_orderkey % 10"
+)
+found["killed"] = [
+    len(before), was_half_way, ended, session.fallbacks, same_rows(plain, spark.read.parquet(str(folder / "killed.parquet")))
+]
+print(json.dumps(found))
+session.close()
+spark.stop()
+"""
+
+SLOW = """
+#DECLARE folder string;
+orders = EXTRACT o_orderkey:long, o_custkey:long, o_shippriority:int FROM "@folder/tpch/orders.parquet" USING Parquet();
+last = SELECT o_custkey, MAX(o_orderkey) AS o_orderkey, SUM(o_shippriority + 1) AS s FROM orders GROUP BY o_custkey;
+slowly = PROCESS last PRODUCE o_orderkey:long, s:long USING slow.Slow(@folder);
+digits = SELECT o_orderkey % 10 AS digit, COUNT(*) AS n, SUM(s) AS s FROM slowly GROUP BY o_orderkey % 10;
+OUTPUT digits TO "@folder/killed.parquet" USING Parquet() OVERWRITE;
+"""
+
+SLOW_CODE = """
+import os
+import time
+import uuid
+
+from unshuffle import Processor
+
+
+class Slow(Processor):
+    def __init__(self, folder):
+        self.folder = folder
+
+    def process(self, batch):
+        open(os.path.join(self.folder, "marks", uuid.uuid4().hex), "w").close()
+        time.sleep(2)
+        yield batch.select(["o_orderkey", "s"])
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tpch_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("cluster")
+    (folder / "marks").mkdir()
+    (folder / "tpch").symlink_to(tpch_data)
+    (folder / "slow.scope").write_text(SLOW)
+    (folder / "slow.py").write_text(SLOW_CODE)
+    day = datetime.date(2025, 6, 30)
+    generate.generate(folder / "events", processes=2000, days=3, duplicates=0.15, end_date=day, seed=7)
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(ROOT), str(folder), json.dumps(QUERIES)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+    )
+    assert ran.returncode == 0, ran.stderr
+    made: dict[str, Any] = json.loads(ran.stdout)
+    return made
+
+
+@pytest.mark.parametrize("what", [*(f"Q{number}" for number in QUERIES), "cpu_hours"])
+def test_rows_are_those_of_plain_spark(found: dict[str, Any], what: str) -> None:
+    same_rows, has_exchanges, fallbacks = found[what]
+    assert fallbacks == []
+    assert has_exchanges
+    assert same_rows
+
+
+def test_an_executor_that_dies_changes_no_rows(found: dict[str, Any]) -> None:
+    executors, was_half_way, ended, fallbacks, same_rows = found["killed"]
+    assert executors == 2
+    assert was_half_way
+    assert ended == [True]
+    assert fallbacks == []
+    assert same_rows

@@ -1,0 +1,149 @@
+"""A user's session stays as it was: settings, cached data, views and the current database, also when a query fails half-way.
+What the user has cached is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from unshuffle import InternalError, Session
+from unshuffle.spark import lowering
+from unshuffle.spark.compare import same_rows
+
+pytestmark = pytest.mark.spark
+
+# What is random for each row is computed once for both uses, so it is kept while the script runs.
+SCRIPT = """
+#DECLARE t string;
+#DECLARE out string;
+rows = EXTRACT id:long, k:long FROM "@t" USING Parquet();
+base = SELECT k, id AS s, rand(7) AS r FROM rows;
+one = SELECT k, s FROM base WHERE r > 0.5;
+two = SELECT k, s{more} FROM base WHERE r <= 2.0;
+OUTPUT one TO "@out/one.parquet" USING Parquet() OVERWRITE;
+OUTPUT two TO "@out/two.parquet" USING Parquet() OVERWRITE;
+"""
+
+
+@pytest.fixture(scope="module")
+def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("user")
+    spark.range(40).selectExpr("id", "id % 3 as k").coalesce(2).write.parquet(str(folder / "t.parquet"))
+    (folder / "keeps.scope").write_text(SCRIPT.replace("{more}", ""))
+    (folder / "fails.scope").write_text(SCRIPT.replace("{more}", ", raise_error('half-way') AS e"))
+    (folder / "query.sql").write_text("select k, count(*) as n from cached group by k")
+    return folder
+
+
+@pytest.fixture
+def session(spark: SparkSession, files: Path) -> Iterator[Session]:
+    """Of a user with a database, a view, a cached table and a setting of their own."""
+    spark.sql("create database if not exists mine")
+    spark.sql("use mine")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1000")
+    spark.read.parquet(str(files / "t.parquet")).createOrReplaceTempView("cached")
+    spark.catalog.cacheTable("cached")
+    spark.table("cached").count()
+    yield Session(spark)
+    spark.catalog.clearCache()
+    spark.catalog.dropTempView("cached")
+    spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    spark.sql("use default")
+    spark.sql("drop database mine cascade")
+
+
+def state(spark: SparkSession) -> tuple[object, ...]:
+    return (
+        spark.sql("set").collect(),
+        dict(spark.sparkContext.getConf().getAll()),
+        spark.sql("show tables").collect(),
+        spark.catalog.currentDatabase(),
+        spark.catalog.isCached("cached"),
+        spark.sparkContext._jsc.getPersistentRDDs().size(),  # type: ignore[attr-defined]
+        spark._jsparkSession.sharedState().cacheManager().numCachedEntries(),
+        spark.sparkContext.getJobTags(),
+    )
+
+
+Act = Callable[[Session, Path, Path], object]
+
+
+def scope(name: str, way: str) -> Act:
+    return lambda s, files, out: getattr(s, way)(files / name, {"t": str(files / "t.parquet"), "out": str(out)})
+
+
+ACTS: dict[str, Act] = {
+    "sql": lambda s, files, out: s.sql("select k, count(*) as n from cached group by k").collect(),
+    "optimize": lambda s, files, out: s.optimize(s.spark.table("cached").groupBy("k").count()).collect(),
+    "a frame that fails": lambda s, files, out: (
+        s.optimize(s.spark.table("cached").groupBy("k").agg(F.max(F.expr("raise_error('x')")).alias("e"))).collect()
+    ),
+    "a text that fails": lambda s, files, out: s.sql("select raise_error('x'), max(k) from cached").collect(),
+    "a text that is wrong": lambda s, files, out: s.sql("select nothing from cached"),
+    "a pivot": lambda s, files, out: s.sql("select * from (select k from cached) pivot (count(*) for k in (0))").collect(),
+    "run": scope("keeps.scope", "run"),
+    "a run that fails": scope("fails.scope", "run"),
+    "compare": scope("keeps.scope", "compare"),
+    "a comparison that fails": scope("fails.scope", "compare"),
+    "explain": scope("keeps.scope", "explain"),
+    "run of a query": lambda s, files, out: s.run(files / "query.sql"),
+    "compare a query": lambda s, files, out: s.compare(files / "query.sql", runs=1),
+    "declare": lambda s, files, out: s.declare_key(files / "t.parquet", "id"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_everything_is_as_before(session: Session, files: Path, tmp_path: Path, act: str) -> None:
+    before = state(session.spark)
+    failed: list[Exception] = []
+    try:
+        ACTS[act](session, files, tmp_path)
+    except Exception as error:
+        failed.append(error)
+    assert bool(failed) == any(word in act for word in ("fails", "wrong")), failed
+    assert state(session.spark) == before
+
+
+def test_what_was_kept_is_let_go_when_a_later_output_cannot_be_lowered(
+    session: Session, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, lowered = state(session.spark), []
+    whole = lowering.Lowering.output
+
+    def once(self: lowering.Lowering, *arguments: object) -> object:
+        lowered.append(self)
+        if len(lowered) == 2:
+            raise InternalError("half-way")
+        return whole(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lowering.Lowering, "output", once)
+    scope("keeps.scope", "run")(session, files, tmp_path)
+    assert "half-way" in session.fallbacks[0]
+    assert state(session.spark) == before
+
+
+def test_what_others_keep_is_not_let_go_as_ours(session: Session, files: Path) -> None:
+    """Spark knows cached data by what it means, and the user's may mean what a script keeps for two uses."""
+    script = session._bind_file(files / "keeps.scope", {"t": str(files / "t.parquet"), "out": "x"})
+    before = state(session.spark)
+    with session._planned(script):
+        while_kept = state(session.spark)
+        assert while_kept != before
+        with session._planned(script):
+            assert state(session.spark) == while_kept
+        assert state(session.spark) == while_kept
+    assert state(session.spark) == before
+
+
+def test_cached_data_is_used(session: Session) -> None:
+    spark = session.spark
+    text = "select a.k, count(*) as n from cached a join cached b on a.id = b.id group by a.k"
+    plain = spark.sql(text)
+    for frame in (session.sql(text), session.optimize(plain)):
+        assert session.fallbacks == ()
+        assert frame._jdf.queryExecution().executedPlan().toString().count("InMemoryRelation") >= 2
+        assert same_rows(plain, frame)
