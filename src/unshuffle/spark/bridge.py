@@ -75,7 +75,9 @@ def _would_not_end(spark: SparkSession, physical: Any) -> bool:
     """Adaptive execution plans a leaf of ours anew after each stage. It knows the stages of it again, but not a scan of
     cached data, nor anything where exchanges are not to be reused, and would wait for a new stage each time. Spark's own
     exchange is as right."""
-    return "InMemoryRelation" in physical.toString() or spark.conf.get("spark.sql.exchange.reuse") == "false"
+    if spark.conf.get("spark.sql.adaptive.enabled") != "true":
+        return False
+    return spark.conf.get("spark.sql.exchange.reuse") != "true" or "InMemoryRelation" in physical.toString()
 
 
 def _standing_in(spark: SparkSession, logical: Any, physical: Any) -> DataFrame:
