@@ -196,10 +196,10 @@ class Enumeration:
         least: dict[int, float] = {}
         floor: dict[int, float] = {}
         for group in self.groups:
-            whole = Amount(group.rows, group.bytes, 1, 0.0)
+            whole = Amount(group.rows, group.bytes, 1, 0.0, group.waits)
             costs = []
             for each in group.implementations:
-                below = [Amount(child.rows, child.bytes, 1, 0.0) for child in each.inputs]
+                below = [Amount(child.rows, child.bytes, 1, 0.0, child.waits) for child in each.inputs]
                 least[id(each)] = self.model.least(each.operator, below, whole)
                 costs.append(least[id(each)] + sum(floor[child.number] for child in each.inputs))
             floor[group.number] = min(costs)
@@ -371,16 +371,16 @@ class Enumeration:
         rows, size = group.rows, group.bytes
         match place:
             case Serial():
-                return Amount(rows, size, 1, 1.0)
+                return Amount(rows, size, 1, 1.0, group.waits)
             case Replicated():
-                return Amount(rows, size, 0, 1.0)
+                return Amount(rows, size, 0, 1.0, group.waits)
             case Scattered(partitions=count):
                 count = count or self.ideal(group)
-                return Amount(rows, size, count, 1 / count)
+                return Amount(rows, size, count, 1 / count, group.waits)
             case Partitioned():
                 count = place.function.partitions
                 share = group.estimate.largest_share(place.columns)
-                return Amount(rows, size, count, min(1.0, max(1 / count, share)))
+                return Amount(rows, size, count, min(1.0, max(1 / count, share)), group.waits)
 
     def _build(
         self, table: Table, operator: Any, inputs: tuple[Found, ...], delivered: Delivered, own: float, name: str = ""
@@ -547,7 +547,7 @@ class Enumeration:
         in_place = isinstance(given.delivered.partitioning, Partitioned)
         found = self._least.get((group.number, in_place))
         if found is None:
-            whole = Amount(group.rows, group.bytes, 1, 0.0)
+            whole = Amount(group.rows, group.bytes, 1, 0.0, group.waits)
             how = Repartitioning(Scattered(), RandomMerge()) if in_place else FullMerge(RandomMerge())
             moves = (
                 ops.Move(how, group.columns, 1.0 if in_place else None),

@@ -43,12 +43,14 @@ class PhysicalOperator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much flows: rows, bytes, in how many partitions, and the share of the rows that the largest one holds."""
+    """How much flows: rows, bytes, in how many partitions, and the share of the rows that the largest one holds. `waits` is
+    false of what is read from files as it is: a job that copies it need not wait for another."""
 
     rows: float
     bytes: float
     partitions: int
     largest: float
+    waits: bool = True
 
     @property
     def copies(self) -> bool:

@@ -41,6 +41,8 @@ from unshuffle.properties import (
 FURTHER_CONDITION = 0.1
 # How many times as much it takes to update a wide decimal in a hash table.
 HASHED_DECIMAL = 3.0
+# What the start of a job costs that runs beside others.
+BESIDE = 0.3
 # A radix sort takes about as long as so many levels of comparisons.
 RADIX_LEVELS = 5.0
 
@@ -96,7 +98,11 @@ class CostModel:
 
     def copying(self, build: Amount) -> float:
         """Seconds for Spark to bring one stream to the task of another: it does so in a job of its own."""
-        return self.start(1) if build.partitions == 1 and not build.copies else 0.0
+        return self.job(build) if build.partitions == 1 and not build.copies else 0.0
+
+    def job(self, copied: Amount) -> float:
+        """Seconds to begin a job that copies rows. Jobs that wait for no other run beside each other."""
+        return self.start(1) * (1.0 if copied.waits else BESIDE)
 
     def sorting(self, keys: Sequence[Sorted], runs: float) -> float:
         """Seconds a row to sort what comes in so many sorted runs; a row a run if it comes in no order.
@@ -148,7 +154,7 @@ def _has_digits(type: DataType) -> bool:
 
 
 def _anyhow(amount: Amount) -> Amount:
-    return Amount(amount.rows, amount.bytes, 1, 0.0)
+    return Amount(amount.rows, amount.bytes, 1, 0.0, amount.waits)
 
 
 def _scan(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
@@ -325,7 +331,7 @@ def _broadcast(model: CostModel, given: Amount) -> Cost:
         return Cost(float("inf"))
     cpu = model.elapsed(given.rows * m.send_row, given) + given.rows * m.receive_row
     network = 2 * given.bytes * m.network_byte
-    startup = model.start(1)
+    startup = model.job(given)
     return Cost(cpu + network + startup, cpu=cpu, network=network, startup=startup)
 
 

@@ -14,11 +14,13 @@ from typing import Any, Protocol, cast
 from unshuffle.algebra.facts import facts_of, has_facts
 from unshuffle.algebra.logical import (
     Combine,
+    Filter,
     Foreign,
     Limit,
     PartialTop,
     Plan,
     Process,
+    Project,
     Reduce,
     Reference,
     Shared,
@@ -83,6 +85,14 @@ class Group:
     def facts(self) -> Dependencies:
         assert self._facts is not None
         return self._facts
+
+    @property
+    def waits(self) -> bool:
+        """Does it take an exchange, or another input, to compute its rows? Not where they are read, chosen and computed."""
+        first = self.expressions[0]
+        if isinstance(first, Project | Filter):
+            return cast(Group, first.child).waits
+        return bool(first.children)
 
     @property
     def estimate(self) -> Any:

@@ -370,24 +370,24 @@ class Search:
         return found
 
     def _whole(self, group: Group) -> Amount:
-        return Amount(group.rows, group.bytes, self.ideal(group), 0.0)
+        return Amount(group.rows, group.bytes, self.ideal(group), 0.0, group.waits)
 
     def amount(self, group: Group, delivered: Delivered) -> Amount:
         """How a group's rows lie under a layout."""
         match delivered.partitioning:
             case Serial():
-                return Amount(group.rows, group.bytes, 1, 1.0)
+                return Amount(group.rows, group.bytes, 1, 1.0, group.waits)
             case Replicated():
-                return Amount(group.rows, group.bytes, 0, 1.0)
+                return Amount(group.rows, group.bytes, 0, 1.0, group.waits)
             case Scattered(partitions=count):
                 number = count or self.ideal(group)
-                return Amount(group.rows, group.bytes, number, 1 / number)
+                return Amount(group.rows, group.bytes, number, 1 / number, group.waits)
             case Partitioned() as layout:
                 number = layout.function.partitions
                 share = group.shares.get(layout.columns)
                 if share is None:
                     share = group.shares[layout.columns] = float(group.estimate.largest_share(layout.columns))
-                return Amount(group.rows, group.bytes, number, min(1.0, max(1 / number, share)))
+                return Amount(group.rows, group.bytes, number, min(1.0, max(1 / number, share)), group.waits)
 
     def build(
         self,
