@@ -46,8 +46,8 @@ demo: venv java demo-data ## Run the CPU-hours script on sample data and explain
 demo-data: venv
 	test -d $(DATA) || $(BIN)/python examples/cpu_hours/generate.py --out $(DATA) --processes 20000 --end-date $(TODAY)
 
-test: venv java ## Run all tests
-	$(RUN) pytest
+test: venv java ## Run all tests, in two processes
+	$(RUN) pytest -n 2 --dist loadfile
 
 test-fast: venv ## Run the tests that need no JVM
 	$(RUN) pytest -m "not spark"

@@ -31,7 +31,7 @@ from .claims import broken, can_be_checked, collected, with_places
 from .generated_queries import Query, write_tables
 
 pytestmark = pytest.mark.spark
-QUERIES, BATCH = (6000 if "UNSHUFFLE_SOAK" in os.environ else 40), 20
+QUERIES, BATCH = (6000 if "UNSHUFFLE_SOAK" in os.environ else 300), 20
 # For so few rows all plans would be serial. On these machines it costs nothing to start a task, and something else much.
 _FREE = {"cores": 3, "stage": 1e-9, "task": 1e-9, "block": 1e-12, "partition_bytes": 1e6, "file_piece_bytes": 500.0}
 MACHINES = [

@@ -29,7 +29,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.search.memo import Group, Memo
 
 PAIRS = (8, 60)  # splits that are worth trying in all physical ways: at least, and at most
-PAIR_BYTES = 4e6  # what inputs must hold to be worth another split, which takes milliseconds to try
+PAIR_BYTES = 8e6  # what inputs must hold to be worth another split, which takes milliseconds to try
 BEAMS = (3, 2, 1)  # splits of a sub-set that are tried when there are more, the first that keeps within PAIRS
 COPIED = 30e6  # bytes of an input that is better copied than partitioned
 DYNAMIC = 10  # inputs for which all sub-sets are looked at
