@@ -80,13 +80,13 @@ def run(
         result = session.run(file, params)
         if report is not None:
             report.write_text(session.report(file, params, result), encoding="utf-8")
+        _show_fallbacks(result.fallbacks)
         if as_json:
-            print(json.dumps(result.as_json()))
+            print(json.dumps(result.measured.as_json()))
             return
         for one in result.results:
             _show(one)
         _err.print(_summary(result.measured))
-        _show_fallbacks(result.fallbacks)
 
 
 @app.command()
@@ -127,11 +127,11 @@ def compare(
         Session(tables=tables or (), master=master, catalog=catalog, step=step) as session,
     ):
         result = session.compare(file, _params(param), runs)
+    _show_fallbacks(result.fallbacks)
     if as_json:
         print(json.dumps(result.as_json()))
     else:
         _out.print(_comparison(result))
-        _show_fallbacks(result.fallbacks)
     if not result.same_rows:
         _fail("the two sides gave different rows", 1)
 

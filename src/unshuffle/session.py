@@ -89,9 +89,6 @@ class Run:
     results: tuple[Result, ...]
     fallbacks: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        return {**self.measured.as_json(), "fallbacks": list(self.fallbacks)}
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -111,7 +108,6 @@ class Comparison:
             "optimized": {**self.optimized.as_json(), "optimize_ms": round(self.optimize_ms, 3)},
             "speedup": round(self.speedup, 3),
             "same_rows": self.same_rows,
-            "fallbacks": list(self.fallbacks),
         }
 
 

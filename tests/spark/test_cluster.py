@@ -40,9 +40,10 @@ spark = start("local-cluster[2,1,1024]")
 spark.conf.set("spark.sql.shuffle.partitions", 2)
 found = {}
 
-# For so few rows all plans would be serial. On this machine it costs nothing to start a task.
+# For so few rows all plans would be serial. On this machine tasks and exchanges cost nothing.
 machine = Machine(
-    cores=2, stage=1e-9, task=1e-9, block=1e-12, partition_bytes=1e5, file_piece_bytes=1e5, broadcast_bytes=0.0
+    cores=2, stage=1e-9, task=1e-9, block=1e-12, partition_bytes=1e4, file_piece_bytes=1e4, broadcast_bytes=0.0,
+    network_byte=0.0, send_row=1e-9, receive_row=1e-9,
 )
 class Parallel(Session):
     def _options(self, keeps=True):
@@ -56,11 +57,11 @@ for number in queries:
     text = tpch.queries()[int(number)]
     ours = session.sql(text)
     exchanges = faithful.of_frame(ours).exchanges.total()
-    found[f"Q{number}"] = [same_rows(spark.sql(text), ours), exchanges > 0, session.fallbacks]
+    found[f"Q{number}"] = [same_rows(spark.sql(text), ours), exchanges > 0, session._left]
 
 events = {"data": str(folder / "events"), "out": str(folder / "out"), "Today": "2025-06-30"}
 compared = session.compare(root / "examples/cpu_hours/cpu_hours.scope", events, runs=1)
-found["cpu_hours"] = [compared.same_rows, compared.optimized.exchanges > 0, session.fallbacks]
+found["cpu_hours"] = [compared.same_rows, compared.optimized.exchanges > 0, session._left]
 
 # An executor is killed while the stage after an exchange runs.
 def executors():
@@ -95,7 +96,7 @@ plain = spark.sql(
     " group by o_orderkey % 10"
 )
 found["killed"] = [
-    len(before), was_half_way, ended, session.fallbacks, same_rows(plain, spark.read.parquet(str(folder / "killed.parquet")))
+    len(before), was_half_way, ended, session._left, same_rows(plain, spark.read.parquet(str(folder / "killed.parquet")))
 ]
 print(json.dumps(found))
 session.close()

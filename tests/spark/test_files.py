@@ -33,9 +33,7 @@ def scanned(spark: SparkSession, path: Path, format: Format, base: Path | None =
 
     files = Files((str(path),), format, str(base) if base else None)
     node = Scan("t", files, columns(**types), span=SPAN)
-    frame = read(spark, node)
-    assert frame.columns == [column.spark_name for column in node.columns]
-    return frame
+    return read(spark, node).select(*(f"`{column.name}`" for column in node.columns))
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
