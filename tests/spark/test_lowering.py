@@ -83,14 +83,18 @@ AS_PLANNED = [
 ]
 
 
+@pytest.mark.parametrize("partitions", [2, 50])
 @pytest.mark.parametrize("machine", range(len(MACHINES)))
 @pytest.mark.parametrize("query", AS_PLANNED)
-def test_exchanges_are_those_that_were_planned(session: Session, query: str, machine: int) -> None:
+def test_exchanges_are_those_that_were_planned(session: Session, query: str, machine: int, partitions: int) -> None:
+    """Whether Spark's own number of partitions is smaller or larger."""
     optimized = optimize(session._bind_what(query, None), Options(MACHINES[machine], NOT_RUN, keeps=False))
     ((output, plan),) = optimized.outputs
     with lowering(session.spark, optimized) as lowered:
         frame = lowered.output(plan, [c.name for c in output.plan.columns])
-    assert faithful.of_frame(frame).exchanges == faithful.as_planned(optimized, lowered.sendings).exchanges
+    with temporarily(session.spark, **{"spark.sql.shuffle.partitions": partitions}):
+        executed = faithful.of_frame(frame).exchanges
+    assert executed == faithful.as_planned(optimized, lowered.sendings).exchanges
 
 
 def test_exchanges_that_spark_adds_are_told(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,6 +239,8 @@ class Lowering(Straight):
         if exchanges and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):
             # Spark would push the join below what laid out its input, and then exchange anew.
             left = replace(left, text=self._rows_of(bridge.planned(self._query(left.text))))
+        if node.alternative == "pair-wise" and all(isinstance(child.operator, ops.Move) for child in node.inputs):
+            right = self._apart(right, operator.keys[0])
         number = next(self._aliases)
         names = (f"left_{number}", f"right_{number}")
         kept = self._laid_out_as(node, operator, left, right)
@@ -253,6 +255,14 @@ class Lowering(Straight):
         # Spark does not see that a full outer join of two streams is one.
         is_unseen = operator.kind is JoinKind.FULL and _is_serial(node)
         return replace(kept, text=_in_one_stream(text) if is_unseen else text, copied=False)
+
+    def _apart(self, right: Lowered, key: JoinKey) -> Lowered:
+        """Under a join of two exchanges Spark takes a number of partitions of its own where that is larger. Not if something
+        is between one of them and the join: here the copy of a key, which the join is on."""
+        column = key.columns[1]
+        copy = self._new(column.name, key.type or column.type)
+        text = f"SELECT *, {self._key(right, key, 1)} AS {name_of(copy)} FROM ({right.text})"
+        return replace(right, text=text, casts={**right.casts, (column, key.type): copy})
 
     def _condition(self, node: Physical, operator: Any, left: Lowered, right: Lowered) -> str | None:
         if operator.join.condition is None:
