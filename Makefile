@@ -11,8 +11,7 @@ TODAY := 2025-06-30
 RUN := $(BIN)/python -m
 # The tests of what touches Spark's internals, and other Sparks to run them on than the newest.
 SPARK_VERSIONS := 4.1 4.2
-SPARK_TESTS := $(addprefix tests/spark/test_,lowering.py dataframes.py optimize.py metrics.py user_sessions.py) \
-	-k "not test_rows_are_those_of_plain_spark and not test_tpch"
+SPARK_TESTS := $(addprefix tests/spark/test_,lowering.py dataframes.py optimize.py metrics.py user_sessions.py)
 BENCHMARKS := benchmarks/properties.py benchmarks/optimize.py benchmarks/execute.py benchmarks/calibrate.py
 
 .DEFAULT_GOAL := help

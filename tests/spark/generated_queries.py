@@ -10,6 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from unshuffle.cost.machine import Machine
+
 # Each table's columns with their types, by name. Keys of one family compare with each other.
 FAMILIES = {
     "t": {"number": ["a", "b"], "amount": ["d"], "real": ["x"], "text": ["s"]},
@@ -193,3 +195,17 @@ class Query:
 
     def _chance(self, share: float) -> bool:
         return self._draw.random() < share
+
+
+def machines(partition_bytes: float) -> list[Machine]:
+    """For so few rows all plans would be serial. On these machines it costs nothing to start a task, and something else
+    much; the last is a usual one."""
+    free = {"cores": 3, "stage": 1e-9, "task": 1e-9, "block": 1e-12, "file_piece_bytes": 500.0}
+    free["partition_bytes"] = partition_bytes
+    return [
+        Machine(**free),
+        Machine(**free, broadcast_bytes=0.0),
+        Machine(**free, broadcast_bytes=0.0, hash_group_row=1e-5, new_group=1e-5, build_row=1e-4, probe_row=1e-5),
+        Machine(**free, broadcast_bytes=0.0, sort_row=1e-4, compare=1e-5),
+        Machine(cores=2),
+    ]

@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle import Session
 from unshuffle.algebra import operators as ops
-from unshuffle.cost.machine import Machine
 from unshuffle.optimizer import EXPLORATION, Optimized, Options, optimize
 from unshuffle.render.physical import physical_tree
 from unshuffle.render.text import text
@@ -28,19 +27,11 @@ from unshuffle.spark.lowering import Lowering, lowering
 from unshuffle.verify import verify
 
 from .claims import broken, can_be_checked, collected, with_places
-from .generated_queries import Query, write_tables
+from .generated_queries import Query, machines, write_tables
 
 pytestmark = pytest.mark.spark
 QUERIES, BATCH = (6000 if "UNSHUFFLE_SOAK" in os.environ else 300), 20
-# For so few rows all plans would be serial. On these machines it costs nothing to start a task, and something else much.
-_FREE = {"cores": 3, "stage": 1e-9, "task": 1e-9, "block": 1e-12, "partition_bytes": 1e6, "file_piece_bytes": 500.0}
-MACHINES = [
-    Machine(**_FREE),
-    Machine(**_FREE, broadcast_bytes=0.0),
-    Machine(**_FREE, broadcast_bytes=0.0, hash_group_row=1e-5, new_group=1e-5, build_row=1e-4, probe_row=1e-5),
-    Machine(**_FREE, broadcast_bytes=0.0, sort_row=1e-4, compare=1e-5),
-    Machine(cores=2),
-]
+MACHINES = machines(partition_bytes=1e6)
 QUICK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",

@@ -10,25 +10,16 @@ from pyspark.sql import SparkSession
 
 from unshuffle import Session
 from unshuffle.algebra import operators as ops
-from unshuffle.cost.machine import Machine
 from unshuffle.optimizer import Options, optimize
 from unshuffle.session import NOT_RUN
 from unshuffle.spark import faithful
 from unshuffle.spark.lowering import _RULES, lowering
 from unshuffle.spark.session import temporarily
 
-from .generated_queries import write_tables
+from .generated_queries import machines, write_tables
 
 pytestmark = pytest.mark.spark
-# For so few rows all plans would be serial. On these machines it costs nothing to start a task, and something else much.
-_FREE = {"cores": 3, "stage": 1e-9, "task": 1e-9, "block": 1e-12, "partition_bytes": 200.0, "file_piece_bytes": 500.0}
-MACHINES = [
-    Machine(**_FREE),
-    Machine(**_FREE, broadcast_bytes=0.0),
-    Machine(**_FREE, broadcast_bytes=0.0, hash_group_row=1e-5, new_group=1e-5, build_row=1e-4, probe_row=1e-5),
-    Machine(**_FREE, broadcast_bytes=0.0, sort_row=1e-4, compare=1e-5),
-    Machine(cores=2),
-]
+MACHINES = machines(partition_bytes=200.0)
 QUICK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",

@@ -57,9 +57,9 @@ def declared(session: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
 def test_a_dataframe_is_planned_like_its_text(declared: Session, number: int) -> None:
     text, frame = QUERIES[number], declared.spark.sql(QUERIES[number])
     by_text = declared.sql(text)
-    assert declared._left == ()
+    assert declared.fallbacks == ()
     by_frame = declared.optimize(frame)
-    assert declared._left == ()
+    assert declared.fallbacks == ()
     assert shape(by_frame) == shape(frame)
     assert _sent(by_text) == _sent(by_frame)
     assert same_rows(frame, by_frame)

@@ -83,6 +83,10 @@ def of_frame(frame: DataFrame) -> Executed:
 
 def of_text(lines: Iterable[str]) -> Executed:
     found = [re.sub(r"^[\s:+*()\d-]*", "", line) for line in lines]
+    # A subquery that two operators read is told twice, its exchange under one number.
+    found = list(dict.fromkeys(line for line in found if "[plan_id=" in line)) + [
+        line for line in found if "[plan_id=" not in line
+    ]
     exchanges = Counter(sent for line in found if (sent := _read(line)) is not None)
     return Executed(exchanges, sum(line.startswith("Sort [") for line in found))
 
