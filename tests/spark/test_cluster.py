@@ -57,11 +57,11 @@ for number in queries:
     text = tpch.queries()[int(number)]
     ours = session.sql(text)
     exchanges = faithful.of_frame(ours).exchanges.total()
-    found[f"Q{number}"] = [same_rows(spark.sql(text), ours), exchanges > 0, session.fallbacks]
+    found[f"Q{number}"] = [same_rows(spark.sql(text), ours), exchanges > 0, session._left]
 
 events = {"data": str(folder / "events"), "out": str(folder / "out"), "Today": "2025-06-30"}
 compared = session.compare(root / "examples/cpu_hours/cpu_hours.scope", events, runs=1)
-found["cpu_hours"] = [compared.same_rows, compared.optimized.exchanges > 0, session.fallbacks]
+found["cpu_hours"] = [compared.same_rows, compared.optimized.exchanges > 0, session._left]
 
 # An executor is killed while the stage after an exchange runs.
 def executors():
@@ -96,7 +96,7 @@ plain = spark.sql(
     " group by o_orderkey % 10"
 )
 found["killed"] = [
-    len(before), was_half_way, ended, session.fallbacks, same_rows(plain, spark.read.parquet(str(folder / "killed.parquet")))
+    len(before), was_half_way, ended, session._left, same_rows(plain, spark.read.parquet(str(folder / "killed.parquet")))
 ]
 print(json.dumps(found))
 session.close()
