@@ -55,7 +55,7 @@ class Counting(Protocol):
     def broken(self, claim: Claim) -> Broken | None:
         """Rows that contradict a claim."""
 
-    def source(self, table: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
+    def source(self, table: TableScan) -> tuple[str, tuple[str, ...]] | None:
         """What a table or view reads, if that is files as they are: its definition and the files."""
 
 
@@ -106,6 +106,10 @@ class Declarations:
                 self.check(Claim(each.label, rowset, each.declaration))
         declared = [Declared(each.label, str(each.declaration), not each.trusted) for each in fitting]
         return with_facts(rowset, (each.declaration for each in fitting)), declared
+
+    def names(self, table: Sequence[str]) -> bool:
+        """Was anything declared of a table by this name, rather than of files?"""
+        return any(_is_named(each, table) for each in self._of_tables)
 
     # --- checks
 
@@ -212,7 +216,7 @@ class Declarations:
         table = claim.rowset
         assert isinstance(table, TableScan)
         counting = self._counting(claim)
-        source = counting.source(table.name)
+        source = counting.source(table)
         if source is None:
             raise DeclarationProblem(
                 f"{claim.declaration} of {claim.label!r} cannot be relied on: its rows are not those of files, "
@@ -313,10 +317,14 @@ def _in_order(declaration: Declaration) -> Declaration:
 def _is_of(declared: _OfTable, rowset: Scan | TableScan) -> bool:
     """Does a rowset read the table of a declaration, or a part of its files?"""
     if isinstance(rowset, TableScan):
-        return [part.lower() for part in declared.name] == [part.lower() for part in rowset.name]
+        return _is_named(declared, rowset.name)
     whole = [files.absolute(path) for path in declared.paths]
     read = [files.absolute(path) for path in rowset.files.paths]
     return all(any(path == above or path.startswith(above + "/") for above in whole) for path in read)
+
+
+def _is_named(declared: _OfTable, name: Sequence[str]) -> bool:
+    return [part.lower() for part in declared.name] == [part.lower() for part in name]
 
 
 def _marked(paths: Sequence[str]) -> list[DataFile] | None:

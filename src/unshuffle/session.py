@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from unshuffle.algebra.logical import Output, Script, StreamTarget, Target, UserClass
 from unshuffle.catalog.declared import Declaration, DeclaredDependency, DeclaredKey
+from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.declared import Declarations, How, Step
 from unshuffle.errors import FileProblem, NotOptimizedWarning, Source, SyntaxProblem, UnshuffleError, UserError
@@ -525,10 +526,13 @@ class _LazyEnvironment:
     def _answering(self) -> Any:
         from unshuffle.spark.environment import SparkEnvironment
 
-        return SparkEnvironment(self._session.spark)
+        return SparkEnvironment(self._session.spark, self._session._catalog)
 
-    def table(self, name: Sequence[str]) -> Any:
-        return None if self._session._embedded else self._answering().table(name)
+    def table(self, name: Sequence[str], numbers: ColumnNumbers, declarations: Declarations) -> Any:
+        return None if self._session._embedded else self._answering().table(name, numbers, declarations)
+
+    def declarable(self, name: Sequence[str], numbers: ColumnNumbers) -> Any:
+        return None if self._session._embedded else self._answering().declarable(name, numbers)
 
     def function(self, name: str) -> Function | None:
         return self._session._aggregators.get(name.lower())

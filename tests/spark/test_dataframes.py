@@ -421,7 +421,7 @@ def test_tables_of_the_session(spark: SparkSession, frames: Frames) -> None:
         spark.sql("create view dataframes_view as select k, count(*) as n from dataframes_table group by k")
         frame = spark.sql("select v.n, d.name from dataframes_view v join dataframes_table d on v.k = d.k")
         plan = understood(frame)
-        assert [node.name[-1] for node in operators(plan) if isinstance(node, TableScan)] == ["dataframes_table"] * 2
+        assert [node.label for node in operators(plan) if isinstance(node, Scan)] == ["dataframes_table"] * 2
     finally:
         spark.sql("drop view if exists dataframes_view")
         spark.sql("drop table dataframes_table")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from unshuffle import cli
-from unshuffle.algebra.logical import TableScan
+from unshuffle.algebra.logical import Scan, TableScan
 from unshuffle.algebra.logical import walk as operators
 from unshuffle.catalog.declared import DeclaredDependency, DeclaredKey, counted
 from unshuffle.declared import Claim
@@ -134,7 +134,7 @@ def test_tables_and_views_of_whole_files(session: Session, spark: SparkSession, 
 
         def keys(table: str) -> list[set[str]]:
             script = session._bind(Source("<query>", f"select * from {table}"), None, is_script=False)
-            (scan,) = [node for node in operators(script.outputs[0].plan) if isinstance(node, TableScan)]
+            (scan,) = [node for node in operators(script.outputs[0].plan) if isinstance(node, Scan | TableScan)]
             return [{column.name for column in key} for key in scan.keys]
 
         assert keys("declared_range") == [{"id"}]
@@ -149,7 +149,9 @@ def test_tables_and_views_of_whole_files(session: Session, spark: SparkSession, 
         assert "Declared: KEY (id) of declared_range, trusted, not checked." in shown
         pq.write_table(pa.table({"id": [1, 2, 2, 3], "g": ["a", "a", "b", "b"]}), tmp_path / "t.parquet")
         spark.read.parquet(str(tmp_path / "t.parquet")).createOrReplaceTempView("declared_files")
-        with pytest.raises(DeclarationProblem, match=r"KEY \(id\) of 'Declared_Files' does not hold: id = 2 in 2 rows"):
+        with pytest.raises(
+            DeclarationProblem, match=r"KEY \(id\) of 'Declared_Files' does not hold in .*: id = 2 in 2 rows"
+        ):
             keys("declared_files")
     finally:
         for view in ("declared_files", "declared_range", "declared_some"):
@@ -198,3 +200,68 @@ def test_plans_that_rely_on_declarations_give_the_same_rows(session: Session, tm
     compared = session.compare(file, runs=1)
     assert compared.same_rows
     assert not session.fallbacks
+
+
+def test_what_is_declared_of_a_view_holds_in_dataframes(session: Session, spark: SparkSession, tmp_path: Path) -> None:
+    """By whatever name, in SQL and in DataFrames: what is declared is of the files, or else of the view."""
+    pq.write_table(pa.table({"id": [1, 2, 3], "g": ["a", "a", "b"]}), tmp_path / "t.parquet")
+    spark.read.parquet(str(tmp_path / "t.parquet")).createOrReplaceTempView("declared_files")
+    spark.sql("create or replace temp view declared_names as select id as number, g from declared_files")
+    spark.sql("drop table if exists declared_table")
+    spark.table("declared_files").write.saveAsTable("declared_table")
+    try:
+        session.declare_key("declared_files", "id")
+        session.declare_key("default.declared_table", "id")
+        session.declare_key("declared_names", "number")
+        for table, key in (
+            ("declared_files", "id"),
+            ("declared_table", "id"),
+            ("spark_catalog.default.declared_table", "id"),
+            ("declared_names", "number"),
+        ):
+            query = f"select {key}, max(g) as m from {table} group by {key}"
+            for what in (query, spark.sql(query)):
+                optimized = session.optimize(what) if not isinstance(what, str) else session.sql(what)
+                assert "Exchange" not in optimized._jdf.queryExecution().executedPlan().toString(), (table, what)
+                assert sorted(map(tuple, optimized.collect())) == [(1, "a"), (2, "a"), (3, "b")]
+    finally:
+        spark.sql("drop table if exists declared_table")
+        for view in ("declared_files", "declared_names"):
+            spark.catalog.dropTempView(view)
+
+
+def test_a_view_that_was_replaced_is_not_believed(session: Session, spark: SparkSession, tmp_path: Path) -> None:
+    """A DataFrame that was made of the old view reads the old rows, of which nothing was declared."""
+    pq.write_table(pa.table({"id": [1, 1], "g": ["a", "b"]}), tmp_path / "old.parquet")
+    pq.write_table(pa.table({"id": [1, 2], "g": ["a", "b"]}), tmp_path / "new.parquet")
+    for name in ("old", "new"):
+        spark.sql(
+            f"create or replace temp view declared_again as select id as number, g from parquet.`{tmp_path}/{name}.parquet`"
+        )
+        if name == "old":
+            frame = spark.sql("select number, count(*) as n from declared_again group by number")
+    try:
+        session.declare_key("declared_again", "number")
+        with pytest.raises(DeclarationProblem, match="number = 1 in 2 rows"):
+            session.optimize(frame)
+    finally:
+        spark.catalog.dropTempView("declared_again")
+
+
+def test_tables_of_other_catalogs_are_known_by_name(session: Session, spark: SparkSession, tmp_path: Path) -> None:
+    """They are no files, so that a declaration can only be trusted. The database is Derby, which comes with Spark."""
+    url = f"jdbc:derby:{tmp_path}/db;create=true"
+    driver = "org.apache.derby.iapi.jdbc.AutoloadedDriver"
+    spark.conf.set(
+        "spark.sql.catalog.declared_db", "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+    )
+    spark.conf.set("spark.sql.catalog.declared_db.url", url)
+    spark.conf.set("spark.sql.catalog.declared_db.driver", driver)
+    spark.createDataFrame([(1, 5), (2, 6)], "id int, n int").write.jdbc(url, "T", properties={"driver": driver})
+    with pytest.raises(DeclarationProblem, match="its rows are not those of files"):
+        session.declare_key("declared_db.APP.T", "id")
+    session.declare_key("declared_db.APP.T", "id", check="trust")
+    query = "select id, max(n) as m from declared_db.APP.T group by id"
+    for optimized in (session.sql(query), session.optimize(spark.sql(query))):
+        assert "Exchange" not in optimized._jdf.queryExecution().executedPlan().toString()
+        assert sorted(map(tuple, optimized.collect())) == [(1, 5), (2, 6)]

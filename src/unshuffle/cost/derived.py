@@ -123,7 +123,7 @@ def _part(known: ColumnStatistics, part: Callable[[Any], Any]) -> ColumnStatisti
 
 def _beginning(known: ColumnStatistics, length: int) -> ColumnStatistics:
     """The first characters of a text. The histogram's bounds are a sample of them: where they repeat, the sample shows
-    nearly all there are; where they do not, as many as the texts."""
+    nearly all there are; where they do not, as many as the texts. Without one, as many as can be between the ends."""
     if not isinstance(known.low, str) or not isinstance(known.high, str) or length < 1:
         return ColumnStatistics(known.distinct, known.null_fraction, width=float(max(1, length)))
     distinct = known.distinct
@@ -138,9 +138,25 @@ def _beginning(known: ColumnStatistics, length: int) -> ColumnStatistics:
             solid = (1.0 - known.null_fraction) / len(known.histogram.bounds)
             common = {value: count * solid for value, count in found.items()}
             distinct = min(known.distinct or inf, float(len(found)))
+    else:
+        distinct = min(known.distinct or inf, _texts_between(known.low[:length], known.high[:length]))
     shares = tuple(sorted(common.items(), key=lambda pair: -pair[1]))
     low, high = known.low[:length], known.high[:length]
     return ColumnStatistics(distinct, known.null_fraction, low, high, float(length), shares)
+
+
+def _texts_between(low: str, high: str) -> float:
+    """How many texts of that length there may be from one to the other, if their characters are of one kind: where both
+    have a digit, digits, elsewhere letters of one case."""
+    pairs = list(zip(low, high, strict=False))
+    apart = next((place for place, (one, other) in enumerate(pairs) if one != other), None)
+    if apart is None:
+        return 1.0
+    first, after = pairs[apart], pairs[apart + 1 :]
+    count = abs(ord(first[1]) - ord(first[0])) + 1.0
+    for one, other in after:
+        count *= 10.0 if one.isdigit() and other.isdigit() else 26.0
+    return count
 
 
 def _year(day: Any) -> Any:

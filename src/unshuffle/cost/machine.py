@@ -41,6 +41,7 @@ class Machine:
     new_group: float = 150e-9  # for each group that comes out of a hash table
     build_row: float = 200e-9  # a join's hash table
     probe_row: float = 65e-9
+    unmatched_row: float = 250e-9  # beyond that, if the table must know in the end which of its rows met none
     merge_row: float = 50e-9  # a merge join, for each row of both sides
     joined_row: float = 35e-9  # each row that comes out of a join
     pair: float = 3.5e-9  # a nested-loop join, for each pair

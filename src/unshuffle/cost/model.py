@@ -210,8 +210,11 @@ def _hash_join(model: CostModel, op: ops.HashJoin, inputs: Amounts, output: Amou
     m = model.machine
     build, probe = inputs[op.build], inputs[1 - op.build]
     # A copied input is built once on every machine, by one task; a partitioned one in all partitions at once.
-    building = build.rows * m.build_row if build.copies else model.elapsed(build.rows * m.build_row, build)
-    probing = model.elapsed(probe.rows * m.probe_row + output.rows * m.joined_row, probe)
+    # Its bytes are written, and then read in no order.
+    filling = build.rows * m.build_row + 2.0 * build.bytes * m.memory_byte
+    building = filling if build.copies else model.elapsed(filling, build)
+    looked_up = m.probe_row + (0.0 if op.keeps_order else m.unmatched_row)
+    probing = model.elapsed(probe.rows * looked_up + output.rows * m.joined_row, probe)
     disk = 0.0 if build.copies else 4 * model.spilled(build.bytes, build)
     startup = model.copying(build)
     return Cost(building + probing + disk + startup, cpu=building + probing, disk=disk, startup=startup)

@@ -180,10 +180,10 @@ class ScriptBinder:
                 return self._view(key, span)
             if self.tables.find(key) is not None:
                 return self._stored_table(name[0], span)
-        fields = self.environment.table(name)
-        if fields is not None:
-            columns = tuple(self.numbers.new(n, t, nullable) for n, t, nullable in fields)
-            return self._with_declared(TableScan(tuple(name), columns))
+        found = self.environment.table(name, self.numbers, self.declarations)
+        if found is not None:
+            self.declared += found.declared
+            return found.outputs[0].plan
         known = [r.shared.name for r in self.rowsets.values()] + [v.name.text for _, v in self.views.values()]
         hint = did_you_mean(name[-1], [*known, *self.tables.names()])
         if hint is None:
@@ -575,9 +575,9 @@ def bind_table(
     name = str(table)
     path = tables.find(name) if isinstance(table, str) else None
     if path is None and isinstance(table, str) and name.strip():
-        fields = environment.table(name.split("."))
-        if fields is not None:
-            return TableScan(tuple(name.split(".")), tuple(binder.numbers.new(n, t, null) for n, t, null in fields))
+        found = environment.declarable(name.split("."), binder.numbers)
+        if found is not None:
+            return found
     paths = (str(path),) if path is not None else tuple(files.expand(name)) if name.strip() else ()
     if not paths:
         hint = did_you_mean(name, tables.names()) or "name a table, or Parquet files by their path"

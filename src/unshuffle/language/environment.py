@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from unshuffle.algebra.logical import Plan
-from unshuffle.catalog.schema import DataType
+from unshuffle.algebra.logical import Plan, Scan, Script, TableScan
+from unshuffle.catalog.schema import ColumnNumbers, DataType
+from unshuffle.declared import Declarations
 from unshuffle.language.functions import Function
 
 Field = tuple[str, DataType, bool]  # name, type, nullable
 
 
 class Environment(Protocol):
-    def table(self, name: Sequence[str]) -> list[Field] | None:
-        """The columns of a table or view of the Spark session, or None."""
+    def table(self, name: Sequence[str], numbers: ColumnNumbers, declarations: Declarations) -> Script | None:
+        """A table or view of the Spark session with what was declared of what it reads, as a script of one output; None
+        if there is no such table."""
+
+    def declarable(self, name: Sequence[str], numbers: ColumnNumbers) -> Scan | TableScan | None:
+        """What a declaration of such a table is of: the files it reads as they are, else the table by its name."""
 
     def function(self, name: str) -> Function | None:
         """A function that was registered with us, or None."""
@@ -33,7 +38,10 @@ class Environment(Protocol):
 class NoSpark:
     """An environment in which there is no Spark to ask."""
 
-    def table(self, name: Sequence[str]) -> list[Field] | None:
+    def table(self, name: Sequence[str], numbers: ColumnNumbers, declarations: Declarations) -> Script | None:
+        return None
+
+    def declarable(self, name: Sequence[str], numbers: ColumnNumbers) -> Scan | TableScan | None:
         return None
 
     def function(self, name: str) -> Function | None:

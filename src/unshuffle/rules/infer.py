@@ -144,22 +144,35 @@ def infer_from_disjunctions(plan: Plan, context: Rewriting) -> Plan | None:
     """If each alternative of an `or` says something of one side of a join, one of these holds there.
 
     Not for a side where a condition must not go: the one that an outer or anti join keeps, for its ON; the NULL-extended
-    one, for a filter above.
+    one, for a filter above. And not before what is demanded in any case has gone down: that is to be asked first, for it
+    drops more rows.
     """
     match plan:
         case Join(kind, left, right, condition) if condition is not None:
             parts = conjuncts(condition)
+            if _go_down(
+                parts, [side for side, kinds in ((left, FILTERS_LEFT), (right, FILTERS_RIGHT)) if kind in kinds]
+            ):
+                return None
             new_left = _narrowed(left, parts) if kind in FILTERS_LEFT else left
             new_right = _narrowed(right, parts) if kind in FILTERS_RIGHT else right
             if new_left is not left or new_right is not right:
                 return replace(plan, left=new_left, right=new_right)
         case Filter(Join(kind, left, right) as join, predicate):
             parts = conjuncts(predicate)
+            if _go_down(parts, [side for side, kinds in ((left, KEEPS_LEFT), (right, KEEPS_RIGHT)) if kind in kinds]):
+                return None
             new_left = _narrowed(left, parts) if kind in KEEPS_LEFT else left
             new_right = _narrowed(right, parts) if kind in KEEPS_RIGHT else right
             if new_left is not left or new_right is not right:
                 return replace(plan, child=replace(join, left=new_left, right=new_right))
     return None
+
+
+def _go_down(conditions: Sequence[Expression], sides: Sequence[Plan]) -> bool:
+    """Will some of the conditions go to a side by themselves?"""
+    read = [moved_by(each) for each in conditions]
+    return any(columns and columns <= frozenset(side.columns) for columns in read for side in sides)
 
 
 def _narrowed(side: Plan, conditions: Sequence[Expression]) -> Plan:

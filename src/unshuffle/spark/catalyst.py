@@ -36,7 +36,6 @@ from unshuffle.algebra.logical import (
     Plan,
     Project,
     Reference,
-    Scan,
     Script,
     SetKind,
     SetOperation,
@@ -49,11 +48,11 @@ from unshuffle.algebra.logical import (
 )
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, ColumnNumbers
-from unshuffle.declared import Declarations
+from unshuffle.declared import Declarations, Leaf
 from unshuffle.errors import UserError
 from unshuffle.spark.catalyst_expressions import ExpressionReader, Scope, is_nullable
 from unshuffle.spark.catalyst_groups import aggregate, deduplicate, expand
-from unshuffle.spark.catalyst_relations import file_scan
+from unshuffle.spark.catalyst_relations import file_scan, name_of_relation
 from unshuffle.spark.catalyst_tree import Node, NotUnderstood, Read, read_plan
 from unshuffle.spark.columns import jvm
 from unshuffle.spark.relations import OperatorCode
@@ -72,10 +71,13 @@ _JOINS = {
 
 
 def logical_plan(
-    frame: DataFrame, catalog: str | Path | None = None, declarations: Declarations | None = None
+    frame: DataFrame,
+    catalog: str | Path | None = None,
+    declarations: Declarations | None = None,
+    numbers: ColumnNumbers | None = None,
 ) -> Script:
     """What a DataFrame means, as a script of one output. `catalog` is a folder of stored statistics, `declarations` what
-    is known of tables besides."""
+    is known of tables besides, and `numbers` those that columns get if the DataFrame is part of something larger."""
     if not type(frame).__module__.startswith("pyspark.sql"):
         raise UserError(f"a DataFrame of PySpark is needed, not {type(frame).__name__}")
     refuse_connect(frame.sparkSession, "reading a DataFrame")
@@ -83,18 +85,19 @@ def logical_plan(
         raise UserError("a streaming DataFrame cannot be optimized", hint="only DataFrames that end can be")
     spark = frame.sparkSession
     analyzed = _with_cached_data(spark, frame._jdf.queryExecution().analyzed())
-    reader = PlanReader(spark, catalog, declarations)
+    numbers = numbers or ColumnNumbers()
+    reader = PlanReader(spark, catalog, declarations, numbers)
     try:
         plan = reader.read(read_plan(analyzed)).plan
     except _NeedsInlining:
-        reader = PlanReader(spark, catalog, declarations, is_inlined=True)
+        reader = PlanReader(spark, catalog, declarations, numbers, is_inlined=True)
         tree = read_plan(_inlined(spark, analyzed))
         try:
             plan = reader.read(tree).plan
         except _NeedsInlining:
             plan = reader.whole(tree, "common table expressions that cannot be inlined").plan
     except (Py4JError, RecursionError):
-        reader = PlanReader(spark, catalog, declarations, is_inlined=True)
+        reader = PlanReader(spark, catalog, declarations, numbers, is_inlined=True)
         plan = reader.whole(Node.of(analyzed), "a plan that cannot be read from Python").plan
     declared = tuple(dict.fromkeys(reader.declared))
     return Script((Output(_named(plan, frame.columns, reader.columns), None),), declared)
@@ -139,8 +142,8 @@ class PlanReader:
     spark: SparkSession
     catalog: str | Path | None = None
     declarations: Declarations | None = None
-    is_inlined: bool = False  # are there no common table expressions but recursive ones?
     columns: ColumnNumbers = field(default_factory=ColumnNumbers)
+    is_inlined: bool = False  # are there no common table expressions but recursive ones?
     declared: list[Declared] = field(default_factory=list)
     _outer: list[Scope] = field(default_factory=list)
     _shared: dict[int, Shared] = field(default_factory=dict)
@@ -196,23 +199,34 @@ class PlanReader:
         output = node.expressions("output")
         columns = self.attributes(output)
         scan = file_scan(node.jvm, columns, self.catalog)
-        if isinstance(scan, Scan) and self.declarations is not None:
-            scan, declared = self.declarations.applied(scan)
-            self.declared += declared
-        return Read(scan, tuple(each.id for each in output)) if scan is not None else self._relation(node)
+        if scan is None:
+            return self._relation(node)
+        return Read(self._with_declared(scan), tuple(each.id for each in output))
+
+    def _view(self, node: Node) -> Read:
+        """What it is of, unless something was declared of the view itself."""
+        name = name_of_relation(node.jvm)
+        if name is None or self.declarations is None or not self.declarations.names(name):
+            return self.child(node)
+        columns, numbers = self._output_of(node)
+        return Read(self._with_declared(TableScan(name, columns, node.jvm)), numbers)
+
+    def _with_declared(self, leaf: Leaf) -> Leaf:
+        if self.declarations is None:
+            return leaf
+        known, declared = self.declarations.applied(leaf)
+        self.declared += declared
+        return known
 
     def _relation(self, node: Node, rows: int | None = None) -> Read:
         """A leaf that only Spark can read: rows in memory, a table of some other source."""
         if self._outer and node.mentions("OuterReference"):
             raise NotUnderstood(f"{node.kind} with columns of the query around it")
         columns, numbers = self._output_of(node)
-        return Read(TableScan((_word(node.kind),), columns, node.jvm, rows), numbers)
-
-    def _table(self, node: Node) -> Read:
-        read = self._relation(node)
-        assert isinstance(read.plan, TableScan)
-        identifier = node.jvm.tableMeta().identifier().unquotedString()
-        return replace(read, plan=replace(read.plan, name=tuple(identifier.split("."))))
+        name = name_of_relation(node.jvm)
+        if name is None:
+            return Read(TableScan((_word(node.kind),), columns, node.jvm, rows), numbers)
+        return Read(self._with_declared(TableScan(name, columns, node.jvm, rows)), numbers)
 
     def _local(self, node: Node) -> Read:
         return self._relation(node, node.jvm.data().length())
@@ -432,7 +446,7 @@ class PlanReader:
 _Rule = Callable[[PlanReader, Node], Read]
 _RULES: dict[str, _Rule] = {
     "SubqueryAlias": PlanReader._transparent,
-    "View": PlanReader._transparent,
+    "View": PlanReader._view,
     "ResolvedHint": PlanReader._transparent,  # how to run it, which is what we decide
     "OneRowRelation": PlanReader._one_row,
     "LocalRelation": PlanReader._local,
@@ -454,7 +468,7 @@ _RULES: dict[str, _Rule] = {
     "WithCTE": PlanReader._with,
     "CTERelationRef": PlanReader._reference,
 }
-_LEAVES: dict[str, _Rule] = {"LogicalRelation": PlanReader._file_relation, "HiveTableRelation": PlanReader._table}
+_LEAVES: dict[str, _Rule] = {"LogicalRelation": PlanReader._file_relation}
 
 
 def _word(kind: str) -> str:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
-from unshuffle.algebra.logical import Files, Format, Scan, TableScan
+from unshuffle.algebra.logical import Files, Format, Scan
 from unshuffle.catalog import files
 from unshuffle.catalog.known import known_of
 from unshuffle.catalog.schema import Column
@@ -23,11 +24,35 @@ _FORMATS = {
 _CHOOSE_FILES = {"pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "ignorecorruptfiles"}
 
 
-def file_scan(relation: Any, columns: tuple[Column, ...], catalog: str | Path | None) -> Scan | TableScan | None:
-    """The scan of a file relation, the table of a catalog's, None for any other source."""
-    if relation.catalogTable().isDefined():
-        name = relation.catalogTable().get().identifier().unquotedString()
-        return TableScan(tuple(name.split(".")), columns, relation)
+def name_of_table(frame: DataFrame) -> tuple[str, ...] | None:
+    """What Spark calls the table or view that a DataFrame reads whole."""
+    plan = frame._jdf.queryExecution().analyzed()
+    while plan.getClass().getSimpleName() == "SubqueryAlias":
+        plan = plan.child()
+    return name_of_relation(plan)
+
+
+def name_of_relation(plan: Any) -> tuple[str, ...] | None:
+    """What Spark calls a table or view, the same however a query calls it; None for what has no name, or is neither."""
+    match plan.getClass().getSimpleName():
+        case "View":
+            return _parts(plan.desc().identifier())
+        case "HiveTableRelation":
+            return _parts(plan.tableMeta().identifier())
+        case "LogicalRelation" if plan.catalogTable().isDefined():
+            return _parts(plan.catalogTable().get().identifier())
+        case "DataSourceV2Relation" if plan.identifier().isDefined() and plan.catalog().isDefined():
+            found = plan.identifier().get()
+            return (plan.catalog().get().name(), *found.namespace(), found.name())
+    return None
+
+
+def _parts(identifier: Any) -> tuple[str, ...]:
+    return tuple(identifier.nameParts().mkString("\x01").split("\x01"))
+
+
+def file_scan(relation: Any, columns: tuple[Column, ...], catalog: str | Path | None) -> Scan | None:
+    """The scan of a relation of files, None for any other source."""
     source = relation.relation()
     if source.getClass().getSimpleName() != "HadoopFsRelation":
         return None
@@ -44,7 +69,8 @@ def file_scan(relation: Any, columns: tuple[Column, ...], catalog: str | Path | 
         base = paths[0]
     said = tuple((key, value) for key, value in sorted(options.items()) if key not in ("path", "paths", "basepath"))
     where = Files(paths, Format(name, said), base, None, source.sizeInBytes(), relation)
-    label = paths[0].rstrip("/").rsplit("/", 1)[-1].partition(".")[0]
+    of_catalog = name_of_relation(relation)
+    label = of_catalog[-1] if of_catalog is not None else paths[0].rstrip("/").rsplit("/", 1)[-1].partition(".")[0]
     scan = Scan(label, where, columns)
     return _known(scan, catalog) if name == "Parquet" and not options.keys() & _CHOOSE_FILES else scan
 

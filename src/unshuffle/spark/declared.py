@@ -12,12 +12,13 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from unshuffle.algebra.logical import Output, Script
+from unshuffle.algebra.logical import Output, Script, TableScan
 from unshuffle.algebra.sql import quote
 from unshuffle.catalog.declared import SHOWN, Broken, DeclaredDependency, DeclaredKey, differs, repeats
 from unshuffle.catalog.schema import Column
 from unshuffle.declared import Claim
 from unshuffle.errors import UnshuffleError
+from unshuffle.spark import relations
 from unshuffle.spark.failures import explain_failure
 from unshuffle.spark.progress import progress
 from unshuffle.spark.session import is_connect
@@ -73,12 +74,12 @@ class Counting:
         query = f"SELECT {keys}, {last} FROM {{rows}} GROUP BY {keys} HAVING count(1) > 1 {order} LIMIT {SHOWN}"
         return self._spark.sql(query, rows=rows).collect()
 
-    def source(self, table: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
+    def source(self, table: TableScan) -> tuple[str, tuple[str, ...]] | None:
         """The definition and the files of a table or view that reads files as they are, else None."""
         try:
             if is_connect(self._spark):
                 return None  # no plan to look into
-            frame = self._spark.table(".".join(map(quote, table)))
+            frame = relations.table(self._spark, table)
             if not _plain(frame._jdf.queryExecution().analyzed()):
                 return None
             paths = tuple(sorted(frame.inputFiles()))

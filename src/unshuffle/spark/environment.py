@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType as SparkType
 
-from unshuffle.algebra.logical import Plan
+from unshuffle.algebra.logical import Output, Plan, Scan, Script, TableScan
 from unshuffle.algebra.sql import quote
-from unshuffle.catalog.schema import DataType
+from unshuffle.catalog.schema import ColumnNumbers, DataType
 from unshuffle.catalog.types import from_spark_name
+from unshuffle.declared import Declarations
 from unshuffle.language.environment import Field
+from unshuffle.spark.catalyst import logical_plan
+from unshuffle.spark.catalyst_relations import name_of_table
 from unshuffle.spark.failures import explain_failure
+from unshuffle.spark.session import why_plain
 from unshuffle.spark.straight import translation
 
 
 class SparkEnvironment:
     """Answers from a session."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, catalog: str | Path | None = None) -> None:
         self._spark = spark
+        self._catalog = catalog
 
-    def table(self, name: Sequence[str]) -> list[Field] | None:
-        spark = self._spark
+    def table(self, name: Sequence[str], numbers: ColumnNumbers, declarations: Declarations) -> Script | None:
+        frame = self._table(name)
+        if frame is None:
+            return None
+        if why_plain(self._spark) is None:
+            return logical_plan(frame, self._catalog, declarations, numbers)
+        return Script((Output(_by_name(name, frame, numbers), None),))
+
+    def declarable(self, name: Sequence[str], numbers: ColumnNumbers) -> Scan | TableScan | None:
+        frame = self._table(name)
+        if frame is None:
+            return None
+        if why_plain(self._spark) is not None:
+            return _by_name(name, frame, numbers)
+        plan = logical_plan(frame, self._catalog, numbers=numbers).outputs[0].plan
+        return plan if isinstance(plan, Scan) else _by_name(name_of_table(frame) or name, frame, numbers)
+
+    def _table(self, name: Sequence[str]) -> DataFrame | None:
         quoted = ".".join(map(quote, name))
         try:
-            if not spark.catalog.tableExists(quoted):
-                return None
-            return [_field(f.name, f.dataType, f.nullable) for f in spark.table(quoted).schema.fields]
+            return self._spark.table(quoted) if self._spark.catalog.tableExists(quoted) else None
         except PySparkException:
             return None
 
@@ -44,6 +64,11 @@ class SparkEnvironment:
             except PySparkException as error:
                 raise explain_failure(error, {}) from None
         return [_field(f.name, f.dataType, f.nullable) for f in schema.fields]
+
+
+def _by_name(name: Sequence[str], frame: DataFrame, numbers: ColumnNumbers) -> TableScan:
+    fields = (_field(f.name, f.dataType, f.nullable) for f in frame.schema.fields)
+    return TableScan(tuple(name), tuple(numbers.new(*field) for field in fields))
 
 
 def _field(name: str, type: SparkType, nullable: bool) -> Field:
