@@ -39,9 +39,10 @@ from unshuffle.rules.implement import Implement
 from unshuffle.rules.joins import gather_joins, order_joins
 from unshuffle.rules.normalize import normalize_script
 from unshuffle.rules.rewriting import Rewriting
+from unshuffle.rules.sorted_inputs import is_sorted_as_planned
 from unshuffle.search.implementation import Implementation
 from unshuffle.search.memo import Group, Memo, is_repeatable
-from unshuffle.search.optimize import Search
+from unshuffle.search.optimize import Accepts, Search
 from unshuffle.search.ranked import Ranking
 from unshuffle.search.trace import Trace
 
@@ -51,11 +52,12 @@ EXPLORATION = (*joins.RULES, *aggregates.RULES, *tops.RULES, *decompose.RULES)
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a caller may choose. `disabled` are names of rules that must not fire; `keeps` says whether a rowset may be kept
-    for several uses, which takes someone to release it."""
+    for several uses, which takes someone to release it; `accepts` says over which inputs an operator can be run."""
 
     machine: Machine = field(default_factory=this_machine)
     disabled: frozenset[str] = frozenset()
     keeps: bool = True
+    accepts: Accepts = is_sorted_as_planned
     expressions: int = 2000
     steps: int = 200_000
     trace: bool = False
@@ -139,7 +141,7 @@ class _Run:
         self.memo = Memo(self._estimate, rules, numbers, trace, options.expressions)
         machine = self.model.machine
         implement = Implement(lambda rows, bytes: machine.file_pieces(bytes), machine.few_rows)
-        self.search = Search(implement, self.model, trace, options.steps)
+        self.search = Search(implement, options.accepts, self.model, trace, options.steps)
         # Joins that are not gathered stay in the order they were written in.
         gathered = gather_joins if order_joins.__name__ not in options.disabled else lambda plan: plan
         plans = gathered(Foreign("", tuple(("", output.plan) for output in script.outputs), (), "")).children

@@ -10,7 +10,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 import pytest
@@ -133,7 +133,7 @@ def _not_as_planned(lowered: Lowering, optimized: Optimized, frame: DataFrame) -
     if any(lowered.lower(node).numbered for node in unions):
         return []  # Spark's union knows no layout by the number of the partition
     planned = faithful.as_planned(optimized, lowered.sendings)
-    return faithful.differences(planned, replace(faithful.of_frame(frame), sorts=0))
+    return faithful.differences(planned, faithful.of_frame(frame))
 
 
 def _counted(rows) -> Counter:  # type: ignore[no-untyped-def, type-arg]

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from unshuffle.algebra import logical
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import Call, Ref, Subquery
+from unshuffle.algebra.expressions import AggregateCall, Call, Ref, Subquery
 from unshuffle.algebra.expressions import walk as parts
 from unshuffle.algebra.facts import joined
 from unshuffle.algebra.physical import PhysicalOperator
@@ -22,6 +22,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import common_type
 from unshuffle.properties import Delivered, Dependencies, JoinKey, Partitioned, Scattered, Serial, Sorted
 from unshuffle.properties.requirements import MergeKey
+from unshuffle.rules.sorted_inputs import can_stream, is_hashed
 from unshuffle.search.implementation import Implementation
 from unshuffle.search.memo import Group
 
@@ -96,8 +97,14 @@ def _filter(plan: logical.Filter) -> Iterator[Implementation]:
 
 
 def _group_by(plan: logical.GroupBy) -> Iterator[Implementation]:
-    yield _over(plan, ops.HashAggregate(plan.keys, plan.aggregates))
+    if _may_be_hashed(plan.keys, plan.aggregates):
+        yield _over(plan, ops.HashAggregate(plan.keys, plan.aggregates))
     yield _over(plan, ops.StreamAggregate(plan.keys, plan.aggregates))
+
+
+def _may_be_hashed(keys: Sequence[Column], aggregates: Sequence[tuple[Column, AggregateCall]]) -> bool:
+    """Of groups that can neither be hashed nor seen to be sorted, Spark sorts by itself."""
+    return is_hashed(keys, aggregates) or not can_stream(keys)
 
 
 def _distinct(plan: logical.Distinct) -> Iterator[Implementation]:
@@ -110,13 +117,15 @@ def _expand(plan: logical.Expand) -> Iterator[Implementation]:
 
 
 def _partial_group_by(plan: logical.PartialGroupBy) -> Iterator[Implementation]:
-    yield _over(plan, ops.HashAggregate(plan.keys, plan.states, "partial"))
+    if _may_be_hashed(plan.keys, plan.states):
+        yield _over(plan, ops.HashAggregate(plan.keys, plan.states, "partial"))
     if plan.keys:
         yield _over(plan, ops.StreamAggregate(plan.keys, plan.states, "partial"))
 
 
 def _final_group_by(plan: logical.FinalGroupBy) -> Iterator[Implementation]:
-    yield _over(plan, ops.HashAggregate(plan.keys, plan.aggregates, "final", plan.states))
+    if _may_be_hashed(plan.keys, plan.aggregates):
+        yield _over(plan, ops.HashAggregate(plan.keys, plan.aggregates, "final", plan.states))
     yield _over(plan, ops.StreamAggregate(plan.keys, plan.aggregates, "final", plan.states))
 
 

@@ -88,12 +88,16 @@ class _Goal:
 
 
 Implement = Callable[[Any, Group], Iterator[Implementation]]
+Accepts = Callable[[PhysicalOperator, Sequence[Physical]], bool]
 LESS = 1 - 1e-9
 
 
 class Search:
-    def __init__(self, implement: Implement, model: CostModel, trace: Trace, steps: int = 200_000) -> None:
+    def __init__(
+        self, implement: Implement, accepts: Accepts, model: CostModel, trace: Trace, steps: int = 200_000
+    ) -> None:
         self.model = model
+        self._accepts = accepts
         self.trace = trace
         self.spools: dict[int, Physical] = {}  # group number of a shared rowset -> the plan that computes it once
         self._implement = implement
@@ -297,7 +301,14 @@ class Search:
                 return None
             spent += plan.cost - floor
             inputs.append(plan)
+        if not self._accepts(each.operator, inputs):
+            inputs = [self._sorted_here(*of) for of in zip(each.inputs, requests, inputs, strict=True)]
         return self.operator_over(group, each, alternative, inputs, required)
+
+    def _sorted_here(self, group: Group, request: Required, plan: Physical) -> Physical:
+        """The rows of a plan, sorted once more for the operator that asks for it."""
+        unsorted = self.solve(group, Required(request.partitioning, (), request.largest)) if request.local else None
+        return (self.sorted_over(group, unsorted, request) if unsorted is not None else None) or plan
 
     def operator_over(
         self,
@@ -314,6 +325,8 @@ class Search:
                 return None
         delivered = each.operator.deliver([p.delivered for p in inputs], [child.facts for child in each.inputs])
         if required != ANYTHING and not self._is_met(group, delivered, required):
+            return None
+        if not self._accepts(each.operator, inputs):
             return None
         return self.build(group, each.operator, tuple(inputs), delivered, alternative.name)
 

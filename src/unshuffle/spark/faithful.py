@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.physical import Physical
+from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.optimizer import Optimized
 from unshuffle.properties import FullMerge, Replicated
+from unshuffle.rules.sorted_inputs import is_hashed
 from unshuffle.spark.bridge import SendByHash, SendByRange, Sending, SendToOne
 
 
@@ -51,14 +52,17 @@ def differences(planned: Executed, executed: Executed) -> list[str]:
 
 
 def added(optimized: Optimized, sendings: Mapping[int, Sending], frames: Iterable[DataFrame]) -> tuple[str, ...]:
-    """The exchanges that Spark adds to a plan, for the user. Spark is asked for its plans now."""
-    planned, executed = as_planned(optimized, sendings).exchanges, Counter[Sent]()
-    for frame in frames:
-        executed.update(of_frame(frame).exchanges)
-    if optimized.spools:
-        executed = Counter(set(executed))  # what is kept stands in the plan of each that reads it
-    more = sorted(str(each) for each in (executed - planned).elements())
-    return tuple(f"Spark adds an exchange that was not planned: {each}" for each in more)
+    """The exchanges and sorts that Spark adds to a plan, for the user. Spark is asked for its plans now."""
+    planned, executed = as_planned(optimized, sendings), [of_frame(frame) for frame in frames]
+    exchanges = sum((each.exchanges for each in executed), Counter[Sent]())
+    sorts = sum(each.sorts for each in executed) - planned.sorts
+    if optimized.spools:  # what is kept stands in the plan of each that reads it
+        exchanges, sorts = Counter(set(exchanges)), 0
+    more = sorted(str(each) for each in (exchanges - planned.exchanges).elements())
+    found = [f"Spark adds an exchange that was not planned: {each}" for each in more]
+    if sorts > 0:
+        found.append(f"Spark sorts {sorts} more time{'s' if sorts > 1 else ''} than was planned")
+    return tuple(found)
 
 
 def as_planned(optimized: Optimized, sendings: Mapping[int, Sending]) -> Executed:
@@ -70,8 +74,20 @@ def as_planned(optimized: Optimized, sendings: Mapping[int, Sending]) -> Execute
             if isinstance(node.operator, ops.Move):
                 sent = _sent(node, sendings.get(id(node)))
                 exchanges.update([sent] if sent is not None else [])
-            sorts += isinstance(node.operator, ops.LocalSort | ops.InOrder | ops.RunReduce | ops.RunCombine)
+            sorts += _sorts(node.operator)
     return Executed(exchanges, sorts)
+
+
+def _sorts(operator: PhysicalOperator) -> int:
+    match operator:
+        case ops.LocalSort() | ops.RunReduce():
+            return 1
+        case ops.RunCombine():
+            return 2
+        case ops.HashAggregate(keys=keys, aggregates=aggregates, phase=phase) if phase != "partial":
+            # In both halves, for the numbers among the keys have another form after the first.
+            return 0 if is_hashed(keys, aggregates) else 2
+    return 0
 
 
 def of_frame(frame: DataFrame) -> Executed:
@@ -97,7 +113,14 @@ def _each_use(root: Physical) -> Iterator[Physical]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting.extend([below_first_rows(node)] if isinstance(node.operator, ops.FirstRows) else node.inputs)
+        if not isinstance(node.operator, ops.FirstRows):
+            waiting.extend(node.inputs)
+            continue
+        below = below_first_rows(node)
+        while isinstance(below.operator, ops.Select | ops.Compute | ops.Rename):
+            yield below
+            (below,) = below.inputs
+        waiting.extend(below.inputs if isinstance(below.operator, ops.LocalSort) else [below])
 
 
 def below_first_rows(node: Physical) -> Physical:

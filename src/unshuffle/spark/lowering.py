@@ -222,7 +222,7 @@ class Lowering(Straight):
         """Grouped by the keys, in the order that rows are sorted in, and by the carriers, which they determine."""
         order = {c: i for i, c in enumerate(_order_of(below))}
         keys = sorted(operator.keys, key=lambda c: order.get(c, len(order)))
-        keys += [c for c in given.carriers if keys and c not in keys]
+        keys = _with_carriers(keys, given, below)
         kept = self._carried(given, node, {c: c for c in node.columns})
         made = [self._as(column, call) for column, call in operator.aggregates]
         listed = ", ".join([*map(name_of, operator.keys), *made, *map(name_of, kept.extras)])
@@ -275,7 +275,10 @@ class Lowering(Straight):
             one, other = (self._key(given, key, side) for side, given in enumerate((left, right)))
             parts.append(f"{one} {'<=>' if key.null_safe else '='} {other}")
         if node.alternative == "pair-wise" and left.numbered and right.numbered:
-            parts.append(f"{name_of(left.carriers[0])} = {name_of(right.carriers[0])}")
+            # After the keys that determine it, as in every list of keys.
+            on = _layout_columns(node.inputs[0])
+            place = 1 + max((i for i, key in enumerate(keys) if key.columns[0] in on), default=len(keys))
+            parts.insert(place, f"{name_of(left.carriers[0])} = {name_of(right.carriers[0])}")
         if operator.rest is not None:
             parts.append(self._expression(operator.rest))
         return " AND ".join(parts)
@@ -372,7 +375,7 @@ class Lowering(Straight):
         given = self.lower(node.inputs[0])
         order = {c: i for i, c in enumerate(_order_of(node.inputs[0]))}
         by = sorted(operator.by, key=lambda c: order.get(c, len(order)))
-        by += [c for c in given.carriers if by and c not in by]
+        by = _with_carriers(by, given, node.inputs[0])
         partition = tuple(Ref(c) for c in by)
         made = [self._as(column, replace(call, partition=partition)) for column, call in operator.calls]
         return replace(given, text=f"SELECT *, {', '.join(made)} FROM ({given.text})")
@@ -509,6 +512,27 @@ def _moved(move: Physical) -> tuple[Column, ...]:
     if getattr(below.operator, "phase", None) == "partial":
         below = below.inputs[0]
     return below.columns
+
+
+def _with_carriers(keys: Sequence[Column], given: Lowered, below: Physical) -> list[Column]:
+    """Each carrier right after the keys that determine it: what is sorted by a longer list is then sorted by a shorter."""
+    found: list[Column] = []
+    made: dict[Column, tuple[Column, ...]] = {carrier: (column,) for (column, _), carrier in given.casts.items()}
+    waiting = {c: made.get(c, (c,)) for c in given.carriers if keys and c not in keys}
+    if given.numbered:
+        waiting = dict.fromkeys(waiting, _layout_columns(below))
+    for key in keys:
+        found.append(key)
+        for carrier, source in list(waiting.items()):
+            if source and below.facts.determines(found, source):
+                found.append(carrier)
+                del waiting[carrier]
+    return [*found, *waiting]
+
+
+def _layout_columns(node: Physical) -> tuple[Column, ...]:
+    layout = node.delivered.partitioning
+    return layout.columns if isinstance(layout, Partitioned) else ()
 
 
 def _only(given: Lowered, columns: Sequence[Column]) -> str:

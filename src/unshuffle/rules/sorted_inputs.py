@@ -1,0 +1,155 @@
+"""Which plans Spark sorts as they say.
+
+Spark adds a sort below an operator that needs one, unless it sees that rows come in that order; a sort that was asked for
+below a join or an aggregate it takes away. So a plan is only run with the sorts that it has if each of them is by no more
+than the operator above it needs, and if Spark sees the orders that make the others unnecessary:
+
+- It streams groups, merges and windows in ascending order, NULLs first, by the keys that are written, all of them.
+- It knows the order that an operator needed to come out of that operator, by the columns that the operator named: not by a
+  column whose value was cast, and not by floating-point numbers, which it sorts in a form of their own.
+- It keeps no texts in the hash table of an aggregate, nor anything else of no fixed width: for the least of some, groups
+  are sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from unshuffle.algebra import operators as ops
+from unshuffle.algebra.expressions import AggregateCall
+from unshuffle.algebra.physical import Physical, PhysicalOperator
+from unshuffle.catalog.schema import Column, DataType
+from unshuffle.properties import JoinKey, Sorted
+
+Order = tuple[Sorted, ...]
+# Aggregates whose state is a value of their arguments, and those that make Spark keep states as objects, of any width.
+_KEEP_VALUES = frozenset(("min", "max", "min_by", "max_by", "first", "first_value", "last", "last_value", "any_value"))
+_KEEP_OBJECTS = frozenset(
+    (
+        "approx_percentile",
+        "array_agg",
+        "collect_list",
+        "collect_set",
+        "histogram_numeric",
+        "listagg",
+        "median",
+        "mode",
+        "percentile",
+        "percentile_approx",
+        "percentile_cont",
+        "percentile_disc",
+        "string_agg",
+    )
+)
+_ROW_BY_ROW = (ops.Select, ops.Compute, ops.Rename)
+
+
+def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[Physical]) -> bool:
+    """Will Spark sort the inputs of the operator where they are sorted in the plan, and nowhere else?"""
+    match operator:
+        case ops.StreamAggregate(keys=keys) if keys:
+            return _fits(inputs[0], _ascending(keys), in_any_order=len(keys))
+        case ops.MergeJoin(by=by):
+            straight = not any(each.descending or not each.nulls_first for each in by)
+            orders = [_ascending([each.key.columns[side] for each in by]) for side in (0, 1)]
+            casts = [any(_is_cast(each.key, side) for each in by) for side in (0, 1)]
+            return straight and all(
+                _fits(plan, order, is_hidden=cast) for plan, order, cast in zip(inputs, orders, casts, strict=True)
+            )
+        case ops.HashJoin() | ops.LoopJoin():
+            return all(_enforced(plan) is None for plan in inputs)
+    return True
+
+
+def is_hashed(keys: Sequence[Column], aggregates: Sequence[tuple[Column, AggregateCall]]) -> bool:
+    """Does Spark find the groups in a hash table?"""
+    calls = [call for _, call in aggregates]
+    kept = [part for call in calls if call.function in _KEEP_VALUES for part in call.arguments]
+    return (
+        not keys or any(call.function in _KEEP_OBJECTS for call in calls) or all(_is_fixed(part.type) for part in kept)
+    )
+
+
+def can_stream(keys: Sequence[Column]) -> bool:
+    """Can it be seen to be sorted by the keys?"""
+    return not any(_is_floating(key) for key in keys)
+
+
+def _is_fixed(type: DataType) -> bool:
+    if type is None:
+        return False
+    return bool(pa.types.is_primitive(type) or pa.types.is_decimal(type) or pa.types.is_null(type))
+
+
+def _fits(plan: Physical, wanted: Order, in_any_order: int = 0, is_hidden: bool = False) -> bool:
+    """Is it sorted just for this, or seen to be sorted so?"""
+    if any(_is_floating(key.column) for key in wanted):
+        return False
+    if _enforced(plan) is not None:
+        return all(key in wanted for key in plan.delivered.local)
+    seen = seen_order(plan)[: len(wanted)]
+    if is_hidden or len(seen) < len(wanted):
+        return False
+    return set(seen) == set(wanted) if in_any_order else seen == wanted
+
+
+def seen_order(plan: Physical) -> Order:
+    """The order that Spark knows rows to have in each partition, whatever is above."""
+    operator = plan.operator
+    match operator:
+        case ops.LocalSort() | ops.Move():
+            return ()  # a sort comes to be where an operator needs it
+        case ops.InOrder(keys=keys):
+            return keys
+        case ops.StreamAggregate(keys=keys):
+            return _listed(keys, plan.inputs[0])
+        case ops.Windows(by=by, order=order):
+            return (*_listed(by, plan.inputs[0]), *order)
+        case ops.MergeJoin(by=by) if operator.keeps_order:
+            side = operator.carried or 0
+            known = [each.key.columns[side] for each in by]
+            hidden = next((i for i, each in enumerate(by) if _is_cast(each.key, side)), len(by))
+            return _ascending(known[:hidden])
+    if operator.carried is None or not operator.keeps_order:
+        return ()
+    made = {operator.source(column): column for column in reversed(operator.columns)}
+    found: list[Sorted] = []
+    for key in seen_order(plan.inputs[operator.carried]):
+        if key.column not in made:
+            break
+        found.append(key.on(made[key.column]))
+    return tuple(found)
+
+
+def _listed(keys: Sequence[Column], below: Physical) -> Order:
+    """In the order that rows come in, as lowering lists them."""
+    places = {column: place for place, column in enumerate(_columns(below))}
+    return _ascending(sorted(keys, key=lambda column: places.get(column, len(places))))
+
+
+def _columns(plan: Physical) -> list[Column]:
+    found: list[Column] = []
+    for action in plan.delivered.local:
+        found += [action.column] if isinstance(action, Sorted) else sorted(action.columns, key=lambda c: c.id)
+    return found
+
+
+def _enforced(plan: Physical) -> Physical | None:
+    """The sort that orders the rows, if nothing else is between."""
+    while isinstance(plan.operator, _ROW_BY_ROW):
+        (plan,) = plan.inputs
+    return plan if isinstance(plan.operator, ops.LocalSort) else None
+
+
+def _ascending(columns: Sequence[Column]) -> Order:
+    return tuple(Sorted(column, descending=False, nulls_first=True) for column in columns)
+
+
+def _is_cast(key: JoinKey, side: int) -> bool:
+    return key.type is not None and key.columns[side].type != key.type
+
+
+def _is_floating(column: Column) -> bool:
+    return column.type is None or pa.types.is_floating(column.type)
