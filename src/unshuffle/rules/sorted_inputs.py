@@ -7,6 +7,7 @@ than the operator above it needs, and if Spark sees the orders that make the oth
 - It streams groups, merges and windows in ascending order, NULLs first, by the keys that are written, all of them.
 - It knows the order that an operator needed to come out of that operator, by the columns that the operator named: not by a
   column whose value was cast, and not by floating-point numbers, which it sorts in a form of their own.
+- An exchange puts together what it receives as it comes.
 - It keeps no texts in the hash table of an aggregate, nor anything else of no fixed width: for the least of some, groups
   are sorted.
 """
@@ -21,7 +22,7 @@ from unshuffle.algebra import operators as ops
 from unshuffle.algebra.expressions import AggregateCall
 from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.catalog.schema import Column, DataType
-from unshuffle.properties import JoinKey, Sorted
+from unshuffle.properties import JoinKey, RandomMerge, Sorted
 
 Order = tuple[Sorted, ...]
 # Aggregates whose state is a value of their arguments, and those that make Spark keep states as objects, of any width.
@@ -60,6 +61,8 @@ def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[Physical])
             )
         case ops.HashJoin() | ops.LoopJoin():
             return all(_enforced(plan) is None for plan in inputs)
+        case ops.Move(how=how):
+            return isinstance(getattr(how, "merge", None), RandomMerge | None)
     return True
 
 

@@ -360,7 +360,7 @@ class Search:
             delivered = operator.deliver([plan.delivered], [group.facts])
         except ExchangeError:
             return None
-        if not self._is_met(group, delivered, required):
+        if not self._is_met(group, delivered, required) or not self._accepts(operator, (plan,)):
             return None
         return self.build(group, operator, (plan,), delivered)
 

@@ -98,13 +98,27 @@ def of_frame(frame: DataFrame) -> Executed:
 
 
 def of_text(lines: Iterable[str]) -> Executed:
-    found = [re.sub(r"^[\s:+*()\d-]*", "", line) for line in lines]
-    # A subquery that two operators read is told twice, its exchange under one number.
-    found = list(dict.fromkeys(line for line in found if "[plan_id=" in line)) + [
-        line for line in found if "[plan_id=" not in line
-    ]
+    found = list(_told_once(lines))
     exchanges = Counter(sent for line in found if (sent := _read(line)) is not None)
     return Executed(exchanges, sum(line.startswith("Sort [") for line in found))
+
+
+def _told_once(lines: Iterable[str]) -> Iterator[str]:
+    """The operators of a plan. A subquery that two of them read is told twice."""
+    seen: set[str] = set()
+    skipped = None  # how far to the right the subquery begins that was told before
+    for line in lines:
+        operator = re.sub(r"^[\s:+*()\d-]*", "", line)
+        depth = len(line) - len(operator)
+        if skipped is not None and depth > skipped:
+            continue
+        skipped = None
+        subquery = re.match(r"Subquery (subquery#\d+)", operator)
+        if subquery is not None and subquery[1] in seen:
+            skipped = depth
+        elif subquery is not None:
+            seen.add(subquery[1])
+        yield operator
 
 
 def _each_use(root: Physical) -> Iterator[Physical]:
