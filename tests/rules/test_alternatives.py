@@ -43,7 +43,7 @@ from .evaluate import result
 from .random_plans import Draw, plans, tables
 from .show import show
 
-EXAMPLES = 20_000 if "UNSHUFFLE_SOAK" in os.environ else 100
+EXAMPLES = 20_000 if "UNSHUFFLE_SOAK" in os.environ else 300
 SETTINGS = settings(
     max_examples=EXAMPLES,
     deadline=None,
