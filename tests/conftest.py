@@ -1,5 +1,5 @@
 """What tests share: one Spark session for those that need a JVM (pure tests never start it), the TPC data sets, and two
-lengths of search for generated tests: 200 examples a test, the same every run; or 20,000 new ones (UNSHUFFLE_SOAK=1)."""
+lengths of search for generated tests: 100 examples a test, the same every run; or 20,000 new ones (UNSHUFFLE_SOAK=1)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EVERY_CHECK = list(HealthCheck)
 
 settings.register_profile(
-    "normal", max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=EVERY_CHECK
+    "normal", max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=EVERY_CHECK
 )
 settings.register_profile("soak", max_examples=20_000, deadline=None, suppress_health_check=EVERY_CHECK)
 # A planted fault needs finding, not explaining.

@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -114,7 +115,8 @@ def test_rows_with_one_hash_are_told_apart_by_their_values(monkeypatch: pytest.M
 
 def test_more_rows_than_fit_are_read_in_passes() -> None:
     size = 3_000_000
-    table = pa.table({"k": range(size), "half": [i // 2 for i in range(size)], "v": [i % 10 for i in range(size)]})
+    numbers = np.arange(size)
+    table = pa.table({"k": numbers, "half": numbers // 2, "v": numbers % 10})
     reads = 0
 
     def rows() -> Iterator[pa.RecordBatch]:

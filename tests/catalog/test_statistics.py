@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unshuffle import cli
@@ -65,7 +65,6 @@ def _same(value: Any) -> Any:
 # --- one column
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_column_is_counted(data: st.DataObject) -> None:
     type = data.draw(st.sampled_from(list(VALUES)))
@@ -123,7 +122,6 @@ def _table(data: st.DataObject) -> tuple[int, dict[str, list[Any]]]:
     return rows, {name: data.draw(st.lists(SMALL, min_size=rows, max_size=rows)) for name in "abcd"[:names]}
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_found_keys_and_dependencies_are_those_there_are(data: st.DataObject) -> None:
     rows, table = _table(data)
@@ -206,7 +204,6 @@ def test_zeros_and_nans_are_single_values() -> None:
 # --- as JSON
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.one_of(st.none(), *VALUES.values()))
 def test_values_survive_json(value: Any) -> None:
     again = decoded_value(json.loads(json.dumps(encoded_value(value), allow_nan=False)))
@@ -216,7 +213,6 @@ def test_values_survive_json(value: Any) -> None:
         assert str(again) == str(value)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_statistics_survive_json(data: st.DataObject) -> None:
     share = st.floats(0, 1)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from benchmarks.calibration.fit import fit, nonnegative
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 
 @given(seed=st.integers(0, 10_000), columns=st.integers(1, 6))
-@settings(deadline=None)
 def test_the_rates_that_made_the_seconds_are_found(seed: int, columns: int) -> None:
     rng = np.random.default_rng(seed)
     names = [f"rate{i}" for i in range(columns)]
@@ -23,7 +22,6 @@ def test_the_rates_that_made_the_seconds_are_found(seed: int, columns: int) -> N
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(deadline=None)
 def test_no_rate_is_negative_and_none_can_be_bettered(seed: int) -> None:
     """The conditions of Karush, Kuhn and Tucker: growing a rate that is nothing, or changing one that is not, does not
     make the error smaller."""

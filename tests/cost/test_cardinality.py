@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.cost.relations import (
     NUMBERS,
@@ -67,7 +67,6 @@ ALL_KINDS = list(JoinKind)
 # --- the formulas
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.floats(0, 1e9), st.floats(0, 1e9))
 def test_drawing_shows_at_most_what_there_is(rows: float, distinct: float) -> None:
     found = distinct_after(rows, distinct)
@@ -249,7 +248,6 @@ def _chain(random: Random, classes: bool) -> tuple[list[Any], list[tuple[int, Co
     return plans, links
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**9), st.booleans())
 def test_join_order_does_not_matter(seed: int, classes: bool) -> None:
     """The memo estimates a group once, from its first expression: any other must give the same rows, with or without a
@@ -273,7 +271,6 @@ def test_join_order_does_not_matter(seed: int, classes: bool) -> None:
         assert max(kinds) <= min(kinds) * 1.6
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**9))
 def test_join_order_hardly_matters_with_histograms(seed: int) -> None:
     random = Random(seed)
@@ -522,7 +519,6 @@ def test_an_operator_that_is_not_known_yields_what_it_is_given() -> None:
 # --- what must always hold
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_no_join_is_impossible(data: st.DataObject) -> None:
     number = st.integers(-3, 3) | st.none()
@@ -553,7 +549,6 @@ def test_no_join_is_impossible(data: st.DataObject) -> None:
         assert 0.0 <= known.null_fraction <= 1.0
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 5000), st.integers(1, 3000), st.integers(1, 3000), st.floats(0, 0.9))
 def test_groups_are_fewer_than_rows(rows: int, one: int, other: int, nulls: float) -> None:
     columns = [NUMBERS.new("a", pa.int64()), NUMBERS.new("b", pa.int64())]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unshuffle.algebra import logical
@@ -172,7 +172,6 @@ def assert_at_most(one: float, other: float, operator: Any) -> None:
 
 
 @given(flow=flows, machine=machines)
-@settings(max_examples=500, deadline=None)
 def test_no_layout_of_the_same_rows_costs_less_than_least(flow: Flow, machine: Machine) -> None:
     model = CostModel(machine)
     for operator, count in EXAMPLES:
@@ -180,7 +179,6 @@ def test_no_layout_of_the_same_rows_costs_less_than_least(flow: Flow, machine: M
 
 
 @given(flow=flows)
-@settings(deadline=None)
 def test_least_is_what_one_core_takes_that_need_not_spill(flow: Flow) -> None:
     """A bound of nothing is true and prunes nothing. A sort alone has a better case: many small partitions; and a join
     needs jobs of its own only where it reads two streams."""
@@ -196,7 +194,6 @@ def test_least_is_what_one_core_takes_that_need_not_spill(flow: Flow) -> None:
 
 
 @given(flow=flows, machine=machines, more=st.floats(1, 100), place=st.sampled_from([0, 1, -1]), bytes=st.booleans())
-@settings(deadline=None)
 def test_more_rows_or_bytes_never_cost_less(flow: Flow, machine: Machine, more: float, place: int, bytes: bool) -> None:
     model = CostModel(machine)
     grown = list(flow)
@@ -207,7 +204,6 @@ def test_more_rows_or_bytes_never_cost_less(flow: Flow, machine: Machine, more: 
 
 
 @given(flow=flows, machine=machines, share=st.floats(0, 1), place=st.sampled_from([0, 1, -1]))
-@settings(deadline=None)
 def test_skew_never_costs_less(flow: Flow, machine: Machine, share: float, place: int) -> None:
     model = CostModel(machine)
     skewed = list(flow)
@@ -217,7 +213,6 @@ def test_skew_never_costs_less(flow: Flow, machine: Machine, share: float, place
 
 
 @given(flow=flows, machine=machines, more=st.integers(0, 100))
-@settings(deadline=None)
 def test_more_cores_never_cost_more(flow: Flow, machine: Machine, more: int) -> None:
     few, many = CostModel(machine), CostModel(replace(machine, cores=machine.cores + more))
     for operator, count in EXAMPLES:
@@ -225,7 +220,6 @@ def test_more_cores_never_cost_more(flow: Flow, machine: Machine, more: int) -> 
 
 
 @given(flow=flows, machine=machines)
-@settings(deadline=None)
 def test_seconds_are_the_sum_of_what_they_go_to(flow: Flow, machine: Machine) -> None:
     model = CostModel(machine)
     for operator, count in EXAMPLES:

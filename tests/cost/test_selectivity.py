@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.cost.relations import NUMBERS, Table, call, count, described, estimated, literal, q_error, scan, where
 
@@ -236,7 +236,6 @@ def conditions(draw: st.DrawFn, table: Table) -> Expression:
     )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_no_condition_makes_rows_or_trouble(data: st.DataObject) -> None:
     table = data.draw(tables())

@@ -145,13 +145,13 @@ def few(examples: int) -> settings:
 
 
 @given(scripts())
-@few(400)
+@few(100)
 def test_scripts_of_the_grammar(bound: Bind, script: str) -> None:
     bind_and_show(bound, script)
 
 
 @given(scripts(), st.randoms(use_true_random=False))
-@few(200)
+@few(50)
 def test_scripts_with_a_word_lost_doubled_or_moved(bound: Bind, script: str, random: object) -> None:
     words = script.split(" ")
     for _ in range(3):
@@ -167,6 +167,6 @@ def test_scripts_with_a_word_lost_doubled_or_moved(bound: Bind, script: str, ran
 
 
 @given(st.text(max_size=60))
-@few(200)
+@few(50)
 def test_any_text(bound: Bind, script: str) -> None:
     bind_and_show(bound, script)

@@ -45,7 +45,7 @@ from unshuffle.rules.correlation import has_subquery
 from unshuffle.rules.traverse import with_inputs
 
 from .evaluate import Row, Tables, call, rows, value
-from .random_plans import BIGINT, BOOLEAN, INT, Draw
+from .random_plans import BIGINT, BOOLEAN, INT, Draw, drawn_rows
 
 Columns = tuple[Column, ...]
 
@@ -191,19 +191,25 @@ def queries(draw: Any) -> tuple[Plan, ColumnNumbers]:
 _few = st.one_of(st.none(), st.integers(0, 2), st.integers(0, 2))
 
 
+def _filled(**columns: st.SearchStrategy[Any]) -> st.SearchStrategy[list[dict[str, Any]]]:
+    by_least = {least: drawn_rows(5, least, **columns) for least in (0, 2, 3)}
+    return st.sampled_from((0, 2, 3, 3)).flatmap(by_least.__getitem__)
+
+
+_keyed = _filled(id=st.integers(0, 3), v=_few)
+_others = {
+    "t": _filled(a=_few, b=_few, c=_few),
+    "u": _filled(d=_few, e=st.integers(0, 2)),
+    "c": _filled(f=_few, g=_few),
+}
+
+
 @st.composite
 def filled_tables(draw: Any) -> dict[str, list[dict[str, Any]]]:
     """Rows for `random_plans`, rarely none: most subqueries then find something for some outer row and not for others."""
-
-    def drawn(**columns: Any) -> list[dict[str, Any]]:
-        least = draw(st.sampled_from((0, 2, 3, 3)))
-        return draw(st.lists(st.fixed_dictionaries(columns), min_size=least, max_size=5))  # type: ignore[no-any-return]
-
-    keyed = {row["id"]: row for row in drawn(id=st.integers(0, 3), v=_few)}
+    keyed = {row["id"]: row for row in draw(_keyed)}
     return {
-        "t": drawn(a=_few, b=_few, c=_few),
-        "u": drawn(d=_few, e=st.integers(0, 2)),
-        "c": drawn(f=_few, g=_few),
+        **{name: draw(each) for name, each in _others.items()},
         "k": [{**row, "w": row["v"] and row["v"] * 2 % 3} for row in keyed.values()],
     }
 

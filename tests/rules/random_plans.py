@@ -7,6 +7,7 @@ tests for NULL. Whatever the plan, its result does not depend on the order of ro
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -56,6 +57,18 @@ USER = UserClass("user", "Code", (), (), (), Source("x", "x").span(0, 1))
 CSV = Format("csv")
 
 
+# What is drawn is a place among the choices: there are few strategies then, and hypothesis takes longer to look into a new
+# one than to draw from one that it knows.
+@cache
+def _place(count: int) -> st.SearchStrategy[int]:
+    return st.sampled_from(range(count))
+
+
+@cache
+def _places(count: int, least: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(_place(count), min_size=least, max_size=3, unique=True)
+
+
 class Draw:
     """Draws plans. A column has one number in all of a plan."""
 
@@ -66,11 +79,10 @@ class Draw:
         self.rowsets = count()
 
     def pick(self, *choices: Any) -> Any:
-        return self.draw(st.sampled_from(choices))
+        return choices[self.draw(_place(len(choices)))]
 
     def some(self, columns: tuple[Column, ...], least: int = 0) -> tuple[Column, ...]:
-        wanted = self.draw(st.lists(st.sampled_from(columns), min_size=least, max_size=3, unique=True))
-        return tuple(wanted)
+        return tuple(columns[place] for place in self.draw(_places(len(columns), least)))
 
     # --- expressions
 
@@ -332,19 +344,25 @@ def plans(draw: Any, depth: int = 3) -> tuple[Plan, ColumnNumbers]:
 values = st.one_of(st.none(), st.integers(0, 3))
 
 
+def drawn_rows(most: int, least: int = 0, **columns: st.SearchStrategy[Any]) -> st.SearchStrategy[list[dict[str, Any]]]:
+    return st.lists(st.fixed_dictionaries(columns), min_size=least, max_size=most)
+
+
+_keyed = drawn_rows(4, id=st.integers(0, 3), v=values)
+_others = {
+    "t": drawn_rows(4, a=values, b=values, c=values),
+    "u": drawn_rows(4, d=values, e=st.integers(0, 3)),
+    "c": drawn_rows(3, f=values, g=values),
+}
+
+
 @st.composite
 def tables(draw: Any) -> dict[str, list[dict[str, Any]]]:
     """t, u and c hold anything; k has the key (id) and v -> w. None or few rows each."""
-
-    def drawn(size: int, **columns: Any) -> list[dict[str, Any]]:
-        return draw(st.lists(st.fixed_dictionaries(columns), max_size=size))  # type: ignore[no-any-return]
-
-    keyed = drawn(4, id=st.integers(0, 3), v=values)
+    keyed = draw(_keyed)
     for row in keyed:
         row["w"] = None if row["v"] is None else (row["v"] * 2) % 3
     return {
-        "t": drawn(4, a=values, b=values, c=values),
-        "u": drawn(4, d=values, e=st.integers(0, 3)),
-        "c": drawn(3, f=values, g=values),
+        **{name: draw(each) for name, each in _others.items()},
         "k": list({row["id"]: row for row in keyed}.values()),
     }

@@ -24,7 +24,7 @@ from .evaluate import result
 from .random_plans import plans
 from .wellformed import problems
 
-EXAMPLES = 20_000 if "UNSHUFFLE_SOAK" in os.environ else 200
+EXAMPLES = 20_000 if "UNSHUFFLE_SOAK" in os.environ else 50
 
 PLANS = [
     (

@@ -29,7 +29,7 @@ from .bound import context_for, expected, up
 from .correlated import SeveralRows, filled_tables, queries, result_with_subqueries
 from .wellformed import problems
 
-EXAMPLES = 20_000 if "UNSHUFFLE_SOAK" in os.environ else 300
+EXAMPLES = 20_000 if "UNSHUFFLE_SOAK" in os.environ else 100
 
 PLANS = [
     (

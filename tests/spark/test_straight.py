@@ -13,10 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle import Aggregator, Session
 from unshuffle.spark.compare import same_rows
+from unshuffle.spark.environment import arrow_type
 
 pytestmark = pytest.mark.spark
 
@@ -212,7 +213,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Se
 PARAMS = {"three": 3, "who": "bob' or '1' = '1"}
 
 
-def check(session: Session, query: str) -> None:
+def check(session: Session, query: str) -> DataFrame:
     literals = query.replace("@three", "3").replace("@who", "'bob\\' or \\'1\\' = \\'1'")
     plain = session.spark.sql(literals)
     ours = session.sql(query, PARAMS)
@@ -221,29 +222,24 @@ def check(session: Session, query: str) -> None:
     assert same_rows(ours, plain)
     if "order by" in query.split(")")[-1]:
         assert str(ours.collect()) == str(plain.collect())
+    return ours
 
 
 @pytest.mark.parametrize("query", UNDERSTOOD)
 def test_understood(session: Session, query: str) -> None:
-    assert not session._bind_what(query, PARAMS).foreign
-    check(session, query)
+    script = session._bind_what(query, PARAMS)
+    assert not script.foreign
+    ours = check(session, query)
+    # Where the binder says a type, it is the one that Spark finds.
+    (output,) = script.outputs
+    for column, field in zip(output.plan.columns, ours.schema.fields, strict=True):
+        assert column.type is None or column.type == arrow_type(field.dataType), column
 
 
 @pytest.mark.parametrize("query", FOREIGN)
 def test_foreign(session: Session, query: str) -> None:
     assert session._bind_what(query, PARAMS).foreign
     check(session, query)
-
-
-def test_our_types_are_sparks(session: Session) -> None:
-    """Where the binder says a type, it is the one that Spark finds."""
-    from unshuffle.spark.environment import arrow_type
-
-    for query in UNDERSTOOD:
-        (output,) = session._bind_what(query, PARAMS).outputs
-        schema = session.sql(query, PARAMS).schema
-        for column, field in zip(output.plan.columns, schema.fields, strict=True):
-            assert column.type is None or column.type == arrow_type(field.dataType), (query, column)
 
 
 def test_no_view_is_left_behind(session: Session) -> None:
