@@ -12,7 +12,7 @@ RUN := $(BIN)/python -m
 # The tests of what touches Spark's internals, and other Sparks to run them on than the newest.
 SPARK_VERSIONS := 4.1 4.2
 SPARK_TESTS := $(addprefix tests/spark/test_,lowering.py dataframes.py optimize.py metrics.py user_sessions.py)
-BENCHMARKS := benchmarks/properties.py benchmarks/optimize.py benchmarks/execute.py benchmarks/calibrate.py
+BENCHMARKS := benchmarks/properties.py benchmarks/connection_maps.py benchmarks/optimize.py benchmarks/execute.py benchmarks/calibrate.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup venv java demo demo-data test test-fast test-spark-versions plans check format bench soak completeness mutants clean

@@ -110,8 +110,8 @@ def _measured(histogram: Histogram, candidates: dict[Place, Boundary]) -> tuple[
     """The boundaries in order, with the rows below each. Of several with nothing in between the last is kept: it is where
     a bucket begins. Those with all rows on one side divide nothing."""
     kept: dict[float, Boundary] = {}
-    for _, boundary in sorted(candidates.items()):
-        below = histogram.rows_below(Cut(boundary))
+    for place, boundary in sorted(candidates.items()):
+        below = histogram.rows_below_place(place, Cut(boundary))
         if 0 < below < histogram.rows:
             kept[below] = boundary
     return list(kept.values()), list(kept)

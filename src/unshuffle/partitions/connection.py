@@ -32,7 +32,6 @@ from typing import NamedTuple, Protocol
 from unshuffle.partitions.intervals import (
     END,
     START,
-    Cut,
     Interval,
     Order,
     Place,
@@ -55,6 +54,8 @@ class Residue:
 
 
 Filter = Interval | Residue
+AT_END: Place = Order(()).place(END)
+NOTHING: tuple[Place, Place] = ((), ())
 
 
 class Read(NamedTuple):
@@ -208,19 +209,17 @@ class RangeConnections:
             self._by_output.update(_turned(self.runs, self.occupied))
         if output not in self._by_output:
             return []
-        low = self.to.places[output - 1] if output else ()
-        high = self.to.places[output] if output < len(self.to.places) else None
-        return [self._read(input, output, low, high) for input in self._by_output[output]]
-
-    def _read(self, input: int, output: int, low: Place, high: Place | None) -> Read:
-        start, end = self._ends[input]
-        below, above = start < low, high is not None and end > high
-        if not below and not above:
-            return Read(input, None)
-        boundaries = self.to.boundaries
-        return Read(
-            input, Interval(Cut(boundaries[output - 1]) if below else START, Cut(boundaries[output]) if above else END)
-        )
+        places, own = self.to.places, self.to.interval(output)
+        low = places[output - 1] if output else ()
+        high = places[output] if output < len(places) else AT_END
+        found = []
+        for input in self._by_output[output]:
+            start, end = self._ends[input]
+            if start < low:
+                found.append(Read(input, own if end > high else Interval(own.low, END)))
+            else:
+                found.append(Read(input, Interval(START, own.high) if end > high else None))
+        return found
 
     def all_reads(self) -> list[list[Read]]:
         return [self.reads(output) for output in range(self.outputs)]
@@ -253,19 +252,18 @@ def connect(
         raise ValueError(f"keys of {len(keys)} and {len(outputs.keys)} columns cannot share {common}")
     if any(not _alike(a, b) for a, b in zip(keys[:common], outputs.keys[:common], strict=True)):
         raise ValueError("shared columns must be ordered alike")
-    nothing = ((), ())
-    ends = [
-        (widened_low(low, common), widened_high(high, common)) if low < high else nothing
+    # An empty interval stays empty: widened, it would seem to hold a whole value.
+    ends = tuple(
+        (widened_low(low, common), widened_high(high, common)) if low < high else NOTHING
         for low, high in _places(inputs, keys)
-    ]
-    opens = ((), *outputs.places)
-    closes = (*outputs.places, Order(()).place(END))
-    occupied = [i for i in range(len(outputs)) if opens[i] < closes[i]]
+    )
+    opens, closes = ((), *outputs.places), (*outputs.places, AT_END)
+    occupied = tuple(i for i in range(len(outputs)) if opens[i] < closes[i])
     # Both lists rise with the number of the output, widened or not.
     starts = [widened_low(opens[i], common) for i in occupied]
     stops = [widened_high(closes[i], common) for i in occupied]
-    runs = tuple((bisect_right(stops, low), bisect_left(starts, high)) if high else (0, 0) for low, high in ends)
-    return RangeConnections(outputs, common, tuple(occupied), runs, tuple(ends))
+    runs = tuple([(bisect_right(stops, low), bisect_left(starts, high)) if high else (0, 0) for low, high in ends])
+    return RangeConnections(outputs, common, occupied, runs, ends)
 
 
 def _alike(one: SortedKey, other: SortedKey) -> bool:
@@ -274,7 +272,7 @@ def _alike(one: SortedKey, other: SortedKey) -> bool:
 
 def _places(inputs: Ranges | Iterable[Interval], keys: Sequence[SortedKey]) -> Iterator[tuple[Place, Place]]:
     if isinstance(inputs, Ranges):
-        yield from zip(((), *inputs.places), (*inputs.places, Order(()).place(END)), strict=True)
+        yield from zip(((), *inputs.places), (*inputs.places, AT_END), strict=True)
     else:
         place = Order(keys).place
         for each in inputs:

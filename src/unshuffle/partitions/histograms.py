@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import accumulate
@@ -48,6 +48,7 @@ class Histogram:
 
     keys: tuple[SortedKey, ...]
     buckets: tuple[Bucket, ...]
+    _order: Order = field(init=False, repr=False, compare=False)
     _lows: tuple[Place, ...] = field(init=False, repr=False, compare=False)
     _highs: tuple[Place, ...] = field(init=False, repr=False, compare=False)
     _sums: tuple[float, ...] = field(init=False, repr=False, compare=False)
@@ -60,6 +61,7 @@ class Histogram:
             raise ValueError("a bucket ends before any row could be in it")
         if any(high > low for high, low in zip(highs, lows[1:], strict=False)):
             raise ValueError("buckets must ascend and not overlap; make a union of histograms instead")
+        object.__setattr__(self, "_order", order)
         object.__setattr__(self, "_lows", lows)
         object.__setattr__(self, "_highs", highs)
         object.__setattr__(self, "_sums", (0.0, *accumulate(float(bucket.rows) for bucket in self.buckets)))
@@ -69,7 +71,10 @@ class Histogram:
         return self._sums[-1]
 
     def rows_below(self, cut: Cut) -> float:
-        place = Order(self.keys).place(cut)
+        return self.rows_below_place(self._order.place(cut), cut)
+
+    def rows_below_place(self, place: Place, cut: Cut) -> float:
+        """The same for who has the place already."""
         at = bisect_right(self._lows, place) - 1
         if at < 0 or self._lows[at] == place:
             return self._sums[max(at, 0)]
@@ -79,6 +84,12 @@ class Histogram:
         if not cut.after:
             cut = Cut(cut.values[: len(place) // 2])  # (1, NULL) is the place of (1,) where NULLs are first
         return self._sums[at] + bucket.rows * share_below(self.keys, bucket.interval, cut)
+
+    def ends(self) -> Iterator[tuple[Place, Cut]]:
+        """Where buckets begin and end."""
+        for low, high, bucket in zip(self._lows, self._highs, self.buckets, strict=True):
+            yield low, bucket.interval.low
+            yield high, bucket.interval.high
 
     def rows_in(self, where: Interval) -> float:
         return max(0.0, self.rows_below(where.high) - self.rows_below(where.low))
@@ -94,12 +105,17 @@ class Histogram:
 def _united(one: Histogram, other: Histogram) -> Histogram:
     if one.keys != other.keys:
         raise ValueError("histograms on different keys have no union")
-    order = Order(one.keys)
-    ends = (cut for each in (one, other) for b in each.buckets for cut in (b.interval.low, b.interval.high))
-    cuts = [cut for _, cut in sorted({order.place(cut): cut for cut in ends}.items())]
-    below = [one.rows_below(cut) + other.rows_below(cut) for cut in cuts]
-    pieces = (Bucket(Interval(cuts[i], cuts[i + 1]), below[i + 1] - below[i]) for i in range(len(cuts) - 1))
-    return Histogram(one.keys, tuple(piece for piece in pieces if piece.rows > 0))
+    ends = {place: cut for each in (one, other) for place, cut in each.ends()}
+    cuts = sorted(ends.items())
+    below = [one.rows_below_place(*each) + other.rows_below_place(*each) for each in cuts]
+    return Histogram(
+        one.keys,
+        tuple(
+            Bucket(Interval(cuts[i][1], cuts[i + 1][1]), below[i + 1] - below[i])
+            for i in range(len(cuts) - 1)
+            if below[i + 1] > below[i]
+        ),
+    )
 
 
 # ------------------------------------------------------------------------------------------------- inside of a bucket
@@ -128,8 +144,10 @@ def share_below(keys: Sequence[SortedKey], within: Interval, cut: Cut) -> float:
 
 def first_difference(within: Interval) -> int | None:
     """The first column on which the ends differ; None where one of them does not reach so far."""
-    pairs = enumerate(zip(within.low.values, within.high.values, strict=False))
-    return next((column for column, (low, high) in pairs if low != high), None)
+    for column, (low, high) in enumerate(zip(within.low.values, within.high.values, strict=False)):
+        if low != high:
+            return column
+    return None
 
 
 def position(key: SortedKey, cut: Cut, column: int) -> float | int | None:

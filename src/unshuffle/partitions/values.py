@@ -195,18 +195,22 @@ def _first(key: SortedKey) -> tuple[Any, ...] | None:
 def number(of: DataType, value: Any) -> int | float | None:
     """Where a value lies among the others: an int where the type's values can be counted, a float where they cannot,
     None where differences mean nothing."""
+    read = None if value is None else _numbering(of)
+    return None if read is None else read(value)
+
+
+@lru_cache(maxsize=256)
+def _numbering(of: DataType) -> Callable[[Any], int | float | None] | None:
     t = pa.types
-    if of is None or value is None:
+    if of is None:
         return None
     if t.is_floating(of):
-        return float(value) if math.isfinite(value) else None
+        return lambda value: float(value) if math.isfinite(value) else None
     if t.is_decimal(of):
-        return int(Fraction(value) * 10**of.scale)
+        return lambda value: int(Fraction(value) * 10**of.scale)
     if t.is_integer(of) or t.is_boolean(of):
-        return int(value)
-    if t.is_date(of) or t.is_timestamp(of):
-        return int(_plain(of)(value))
-    return None
+        return int
+    return _plain(of) if t.is_date(of) or t.is_timestamp(of) else None
 
 
 def from_number(of: pa.DataType, at: int | float) -> Any:
