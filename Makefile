@@ -81,7 +81,7 @@ bench: venv java ## Run the benchmarks: programs under benchmarks/, both sides i
 	for program in $(BENCHMARKS); do echo "==> $$program"; $(BIN)/python "$$program" || exit; done
 
 soak: venv ## Try many more generated properties and scripts (hours)
-	UNSHUFFLE_SOAK=1 $(RUN) pytest -m "not spark" tests/properties tests/language/test_generated.py tests/rules tests/search tests/cost tests/catalog
+	UNSHUFFLE_SOAK=1 $(RUN) pytest -m "not spark" tests/properties tests/partitions tests/language/test_generated.py tests/rules tests/search tests/cost tests/catalog
 
 completeness: venv ## Hold the algebra of properties against brute force (some minutes)
 	$(BIN)/python tools/completeness.py
