@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from unshuffle.catalog import statistics
+from unshuffle.catalog.statistics import ColumnStatistics
 from unshuffle.partitions import (
     Bucket,
     Division,
@@ -20,6 +22,7 @@ from unshuffle.partitions import (
     connect,
     divide,
     interval,
+    of_column,
     of_partitions,
     of_rows,
     only,
@@ -184,6 +187,31 @@ def test_a_heavy_value_with_no_next_one_shares_its_range() -> None:
     stored = Histogram((down,), (Bucket(only(("m",)), 100), Bucket(interval(("l",), ("a",)), 10)))
     found = divide(stored, 50)
     assert (cuts(found), found.heavy) == (["l"], (0,))
+
+
+def test_a_range_that_may_hold_more_than_its_heavy_value_is_not_said_to_hold_one() -> None:
+    down = Key(pa.string(), descending=True)
+    stored = of_partitions(
+        (down, A),
+        [(interval(("m", 0), ("m", 9)), 100), (interval(("m", 9), ("c", 5)), 60), (interval(("c", 5), ("a", 0)), 60)],
+    )
+    found = divide(stored, 90, columns=1)
+    assert cuts(found) == ["c"]
+    assert found.sizes[0] > 100
+    assert found.heavy == ()
+
+
+def test_buckets_that_begin_after_a_value_are_cut_right_there() -> None:
+    """As those of analyzed columns do: (11, 20] begins at 12, for whole numbers."""
+    known = ColumnStatistics(histogram=statistics.Histogram((0, 10, 11, 20), (40.0, 30.0, 30.0), (5.0, 1.0, 6.0)))
+    up = of_column(A, known, 100)
+    assert up is not None
+    found = divide(up, 30)
+    assert (cuts(found), found.sizes, found.heavy) == ([11, 12], (40, 30, 30), (1,))
+    texts = ColumnStatistics(histogram=statistics.Histogram(("a", "k", "z"), (40.0, 30.0), (5.0, 6.0)))
+    of_texts = of_column(S, texts, 70)
+    assert of_texts is not None
+    assert cuts(divide(of_texts, 30)) == ["k\0"]
 
 
 # --- strings by their first characters

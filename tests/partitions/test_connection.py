@@ -153,6 +153,29 @@ def test_one_partition_and_none() -> None:
     assert connect([], (A,), one).most == 0
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (pa.int32(), pa.int64(), True),
+        (pa.float32(), pa.float64(), True),
+        (pa.decimal128(5, 2), pa.decimal128(9, 4), True),
+        (pa.string(), pa.large_string(), True),
+        (pa.date32(), pa.timestamp("us"), False),
+        (pa.timestamp("us"), pa.timestamp("us", "UTC"), False),
+        (pa.int64(), pa.string(), False),
+        (pa.int64(), pa.bool_(), False),
+        (None, None, False),
+    ],
+    ids=str,
+)
+def test_only_types_of_one_kind_can_be_shared(one: pa.DataType, other: pa.DataType, alike: bool) -> None:
+    if alike:
+        assert connect([Interval()], (Key(one),), Ranges((Key(other),), ())).total == 1
+    else:
+        with pytest.raises(ValueError, match="one kind of type"):
+            connect([Interval()], (Key(one),), Ranges((Key(other),), ()))
+
+
 def test_columns_ordered_otherwise_share_nothing() -> None:
     with pytest.raises(ValueError, match="ordered alike"):
         connect([Interval()], (A,), Ranges((Key(pa.int64(), descending=True),), ()))

@@ -95,8 +95,8 @@ def divide(
     chosen: list[Boundary] = []
     sizes, alone = [parts[0]], []
     for at, part in enumerate(parts):
-        apart = starts[at] in heavy or (at > 0 and starts[at - 1] in heavy)
-        if at and (apart or part / 2 >= target - sizes[-1]):
+        # What follows a heavy value stays apart by itself: the range has its target.
+        if at and (starts[at] in heavy or part / 2 >= target - sizes[-1]):
             chosen.append(boundaries[at - 1])
             sizes.append(part)
         elif at:
@@ -163,7 +163,7 @@ class _Cutting:
         found: dict[Place, _Heavy] = {}
         for bucket in self.histogram.buckets:
             low, high = bucket.interval.low, self.order.place(bucket.interval.high)
-            if len(low.values) < self.columns or (low.after and len(low.values) == self.columns):
+            if len(low.values) < self.columns:
                 continue
             value = self.cut(low.values)
             after = self.after(value)

@@ -16,8 +16,8 @@ found by two binary searches; inputs may be in any order, overlap, and leave gap
 the one end that the input's own interval does not already keep.
 
 Keys that differ. Ranges on (a, b) and on (a, c) share a. Only what cuts on a alone can tell is known of such an input: its
-interval is widened to whole values of a before it is held against the outputs, and for the question of what an output
-may need, the output's is as well. With no shared column every output reads every input.
+interval is widened to whole values of a before it is held against the outputs. With no shared column every output reads
+every input.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from unshuffle.partitions.intervals import (
     widened_high,
     widened_low,
 )
-from unshuffle.partitions.values import SortedKey
+from unshuffle.partitions.values import SortedKey, kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ def connect(
     if not 0 <= common <= min(len(keys), len(outputs.keys)):
         raise ValueError(f"keys of {len(keys)} and {len(outputs.keys)} columns cannot share {common}")
     if any(not _alike(a, b) for a, b in zip(keys[:common], outputs.keys[:common], strict=True)):
-        raise ValueError("shared columns must be ordered alike")
+        raise ValueError("shared columns must be of one kind of type, and ordered alike")
     # An empty interval stays empty: widened, it would seem to hold a whole value.
     ends = tuple(
         (widened_low(low, common), widened_high(high, common)) if low < high else NOTHING
@@ -259,15 +259,15 @@ def connect(
     )
     opens, closes = ((), *outputs.places), (*outputs.places, AT_END)
     occupied = tuple(i for i in range(len(outputs)) if opens[i] < closes[i])
-    # Both lists rise with the number of the output, widened or not.
-    starts = [widened_low(opens[i], common) for i in occupied]
-    stops = [widened_high(closes[i], common) for i in occupied]
+    # A cut on the shared columns never lies inside one of their values, so the outputs need no widening.
+    starts, stops = [opens[i] for i in occupied], [closes[i] for i in occupied]
     runs = tuple([(bisect_right(stops, low), bisect_left(starts, high)) if high else (0, 0) for low, high in ends])
     return RangeConnections(outputs, common, occupied, runs, ends)
 
 
 def _alike(one: SortedKey, other: SortedKey) -> bool:
-    return one.descending == other.descending and one.nulls_first == other.nulls_first
+    same = one.descending == other.descending and one.nulls_first == other.nulls_first
+    return same and kind(one.type) == kind(other.type) is not None
 
 
 def _places(inputs: Ranges | Iterable[Interval], keys: Sequence[SortedKey]) -> Iterator[tuple[Place, Place]]:

@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from unshuffle.catalog.schema import DataType
+from unshuffle.catalog.types import spark_name
 
 # The first half of a pair. A value's second half is compared only with another value's.
 NULL_FIRST, NAN_FIRST, VALUE, NAN_LAST, NULL_LAST, AFTER = range(6)
@@ -73,6 +74,18 @@ def _comparable(type: DataType, descending: bool, nulls_first: bool) -> Callable
         return VALUE, found if turned is None else turned(found)
 
     return code
+
+
+def kind(of: DataType) -> str | None:
+    """Types of one kind order their common values alike: int and bigint do, a date and a timestamp do not. Of an unknown
+    type nothing can be said."""
+    t = pa.types
+    if of is None:
+        return None
+    for name, belongs in (("integer", t.is_integer), ("floating", t.is_floating), ("decimal", t.is_decimal)):
+        if belongs(of):
+            return name
+    return spark_name(of)
 
 
 def _turned(value: Any) -> Any:
