@@ -3,8 +3,8 @@
 Stored ranges and wanted ranges of the same number, 100 to 10,000, whose boundaries never coincide, so that each output
 reads two inputs through a filter; on one column, and on (a, b) to a. Beside the map itself: all lists of what an output
 reads, the boundaries that Algorithm 1 chooses for half as many ranges, the union of both sides' histograms, and, for
-comparison, the map found by holding every input against every output. Each time is the best of seven, of the processor
-alone, so that what else the machine does is left out.
+comparison, the map found by holding every input against every output, once. The other times are the best of seven. All are
+the processor's, so that waiting for other programs is left out.
 
 `benchmarks/results/connection_maps.json` gets every number, `connection_maps.png` the figure.
 """

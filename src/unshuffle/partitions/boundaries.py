@@ -16,9 +16,10 @@ The second partition reaches from somewhere in a = 1 to somewhere in a = 2, so h
 
 Around it:
 
-- **Parts are measured between the places, not bucket by bucket.** Printed as it is, the algorithm adds a bucket that begins
-  at (2, C) to a range that ends at 2, though its rows with a = 2 belong in the next. Places first, sizes second, and the
-  sizes are those of the rows that really go there, as far as the histogram tells.
+- **Parts are measured between the places, not bucket by bucket.** As printed, the algorithm can add a bucket that begins at
+  (2, C) to a range that then ends at 2, because the next bucket, from (2, F) on, was too large to add. Its rows go to the
+  next range all the same, and both sizes are wrong. Here places come first and sizes second: the sizes are those of the
+  rows that really go there, as far as the histogram tells.
 - **A large bucket is divided**, where values between its ends can be made, into parts of about the target. `grain` says how
   large is large, in targets: small, for even ranges; large, for ranges that keep to the buckets.
 - **A heavy value**, one that alone has the target or more, has a range of its own. Nothing divides it further; whoever asks
