@@ -30,7 +30,7 @@ from unshuffle.partitions import (
 )
 
 from . import brute
-from .brute import Choices, choices
+from .brute import Choices, choices, half
 
 A, B, S = Key(pa.int64()), Key(pa.string()), Key(pa.string())
 
@@ -260,10 +260,11 @@ def test_inputs_over_different_domains_get_boundaries_that_suit_both() -> None:
 # --- against brute force
 
 
+@half
 @given(choices)
 def test_every_division_is_one(ch: Choices) -> None:
     keys = brute.keys(ch)
-    rows = [brute.row(ch, keys) for _ in range(25)]
+    rows = [brute.row(ch, keys) for _ in range(16)]
     histogram = of_rows(keys, rows, buckets=1 + ch.below(12))
     columns = 1 + ch.below(len(keys))
     characters = 1 + ch.below(2) if keys[columns - 1].type == pa.string() and not keys[columns - 1].descending else None
@@ -294,6 +295,7 @@ def cut(row: tuple[object, ...], columns: int, characters: int | None) -> tuple[
     return (*before, last[:characters] if characters and isinstance(last, str) else last)
 
 
+@half
 @given(choices)
 def test_sizes_are_exact_where_no_bucket_is_divided(ch: Choices) -> None:
     key = Key(pa.string(), False, ch.flag())
@@ -303,6 +305,7 @@ def test_sizes_are_exact_where_no_bucket_is_divided(ch: Choices) -> None:
     assert list(found.sizes) == [numbers.count(i) for i in range(len(found.sizes))]
 
 
+@half
 @given(choices)
 def test_partitions_stay_whole_where_the_key_is_the_same(ch: Choices) -> None:
     """Nothing is divided, so every partition goes to one range and no connection is filtered."""

@@ -19,7 +19,7 @@ from unshuffle.partitions import (
 )
 
 from . import brute
-from .brute import Choices, choices
+from .brute import Choices, choices, half
 
 A, B, C = Key(pa.int64()), Key(pa.string()), Key(pa.int64())
 
@@ -58,6 +58,7 @@ def test_of_a_value_that_the_shared_columns_cannot_divide_half_is_guessed() -> N
     assert found.kept == (45, 45)
 
 
+@half
 @given(choices)
 def test_every_row_is_kept_once(ch: Choices) -> None:
     keys = brute.keys(ch)

@@ -29,7 +29,7 @@ from unshuffle.partitions import (
 )
 
 from . import brute
-from .brute import NAN, Choices, choices
+from .brute import NAN, Choices, choices, half
 
 A, B = Key(pa.int64()), Key(pa.string())
 
@@ -113,10 +113,11 @@ def test_empty_partitions_are_left_out_and_others_put_in_order() -> None:
     assert of_partitions((A,), []).rows == 0
 
 
+@half
 @given(choices)
 def test_a_histogram_of_rows_is_right_at_the_ends_of_its_buckets(ch: Choices) -> None:
     keys = brute.keys(ch)
-    rows = [brute.row(ch, keys) for _ in range(40)]
+    rows = [brute.row(ch, keys) for _ in range(25)]
     histogram = of_rows(keys, rows, buckets=1 + ch.below(8))
     assert histogram.rows == len(rows)
     for bucket in histogram.buckets:
@@ -125,13 +126,14 @@ def test_a_histogram_of_rows_is_right_at_the_ends_of_its_buckets(ch: Choices) ->
             assert histogram.rows_below(end) == sum(brute.below(keys, row, end) for row in rows)
 
 
+@half
 @given(choices)
 def test_guesses_lie_between_what_is_certain(ch: Choices) -> None:
     """Below a cut are all buckets that end before it, and none that begins after it."""
     keys = brute.keys(ch)
-    first, second = (of_rows(keys, [brute.row(ch, keys) for _ in range(20)], buckets=4) for _ in range(2))
+    first, second = (of_rows(keys, [brute.row(ch, keys) for _ in range(12)], buckets=4) for _ in range(2))
     both = first.union(second)
-    assert both.rows == pytest.approx(40)
+    assert both.rows == pytest.approx(24)
     place = Order(keys).place
     for _ in range(5):
         cut = brute.cut(ch, keys)
@@ -143,6 +145,7 @@ def test_guesses_lie_between_what_is_certain(ch: Choices) -> None:
     assert (both.rows_below(START), both.rows_below(END)) == (0, both.rows)
 
 
+@half
 @given(choices)
 def test_rows_below_never_fall_as_the_cut_rises(ch: Choices) -> None:
     keys = brute.keys(ch)

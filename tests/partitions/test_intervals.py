@@ -10,11 +10,12 @@ from unshuffle.partitions import END, START, Cut, Interval, Key, Order, Ranges, 
 from unshuffle.properties import RangeFunction, RangeKey
 
 from . import brute
-from .brute import Choices, choices
+from .brute import Choices, choices, half
 
 A, B = Key(pa.int64()), Key(pa.string())
 
 
+@half
 @given(choices)
 def test_a_row_is_below_a_cut_or_not(ch: Choices) -> None:
     keys = brute.keys(ch)
@@ -24,6 +25,7 @@ def test_a_row_is_below_a_cut_or_not(ch: Choices) -> None:
             assert (order.row(row) < order.place(cut)) == brute.below(keys, row, cut)
 
 
+@half
 @given(choices)
 def test_every_row_is_in_exactly_one_range(ch: Choices) -> None:
     keys = brute.keys(ch)
@@ -35,6 +37,7 @@ def test_every_row_is_in_exactly_one_range(ch: Choices) -> None:
         assert [i for i, each in enumerate(ranges) if each.holds(keys, row)] == [number]
 
 
+@half
 @given(choices)
 def test_intervals_hold_what_they_say_and_empty_ones_nothing(ch: Choices) -> None:
     keys = brute.keys(ch)
@@ -44,6 +47,7 @@ def test_intervals_hold_what_they_say_and_empty_ones_nothing(ch: Choices) -> Non
         assert not (where.empty(keys) and where.holds(keys, row))
 
 
+@half
 @given(choices)
 def test_a_boundary_found_for_a_cut_divides_rows_as_the_cut_does(ch: Choices) -> None:
     keys = brute.keys(ch)
@@ -55,6 +59,7 @@ def test_a_boundary_found_for_a_cut_divides_rows_as_the_cut_does(ch: Choices) ->
         assert brute.below(keys, row, Cut(boundary)) == brute.below(keys, row, cut)
 
 
+@half
 @given(choices)
 def test_plain_ranges_keep_rows_together_and_apart_as_before(ch: Choices) -> None:
     keys = brute.keys(ch)
@@ -66,6 +71,7 @@ def test_plain_ranges_keep_rows_together_and_apart_as_before(ch: Choices) -> Non
     assert not any(each.empty(plain.keys) for each in plain)
 
 
+@half
 @given(choices)
 def test_ranges_number_rows_as_the_range_function_of_the_properties_does(ch: Choices) -> None:
     keys = brute.keys(ch)

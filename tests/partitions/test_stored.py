@@ -24,13 +24,14 @@ from unshuffle.partitions import (
 )
 
 from . import brute
-from .brute import Choices, choices
+from .brute import Choices, choices, half
 
 
 def through_json(shown: object) -> object:
     return json.loads(json.dumps(shown, allow_nan=False))
 
 
+@half
 @given(choices)
 def test_everything_survives(ch: Choices) -> None:
     keys = brute.keys(ch)
