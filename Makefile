@@ -12,7 +12,7 @@ RUN := $(BIN)/python -m
 # The tests of what touches Spark's internals, and other Sparks to run them on than the newest.
 SPARK_VERSIONS := 4.1 4.2
 SPARK_TESTS := $(addprefix tests/spark/test_,lowering.py dataframes.py optimize.py metrics.py user_sessions.py)
-BENCHMARKS := benchmarks/properties.py benchmarks/optimize.py benchmarks/execute.py benchmarks/calibrate.py
+BENCHMARKS := benchmarks/properties.py benchmarks/connection_maps.py benchmarks/optimize.py benchmarks/execute.py benchmarks/calibrate.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup venv java demo demo-data test test-fast test-spark-versions plans check format bench soak completeness mutants clean
@@ -81,7 +81,7 @@ bench: venv java ## Run the benchmarks: programs under benchmarks/, both sides i
 	for program in $(BENCHMARKS); do echo "==> $$program"; $(BIN)/python "$$program" || exit; done
 
 soak: venv ## Try many more generated properties and scripts (hours)
-	UNSHUFFLE_SOAK=1 $(RUN) pytest -m "not spark" tests/properties tests/language/test_generated.py tests/rules tests/search tests/cost tests/catalog
+	UNSHUFFLE_SOAK=1 $(RUN) pytest -m "not spark" tests/properties tests/partitions tests/language/test_generated.py tests/rules tests/search tests/cost tests/catalog
 
 completeness: venv ## Hold the algebra of properties against brute force (some minutes)
 	$(BIN)/python tools/completeness.py

@@ -1,0 +1,157 @@
+"""How long connection maps and boundaries take: `python benchmarks/connection_maps.py [--quick]`.
+
+Stored ranges and wanted ranges of the same number, 100 to 10,000, whose boundaries never coincide, so that each output
+reads two inputs through a filter; on one column, and on (a, b) to a. Beside the map itself: all lists of what an output
+reads, the boundaries that Algorithm 1 chooses for half as many ranges, the union of both sides' histograms, and, for
+comparison, the map found by holding every input against every output, once. The other times are the best of seven. All are
+the processor's, so that waiting for other programs is left out.
+
+`benchmarks/results/connection_maps.json` gets every number, `connection_maps.png` the figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+
+from unshuffle.partitions import Key, Ranges, connect, divide, of_partitions  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results"
+SIZES = (100, 300, 1000, 3000, 10_000)
+ALL_PAIRS = 1000  # more take too long to be compared with
+GOAL = 50.0  # milliseconds for the largest map
+A, B = Key(pa.int64()), Key(pa.string())
+
+Shape = Callable[[int], tuple[Ranges, Ranges]]
+
+
+def one_column(count: int) -> tuple[Ranges, Ranges]:
+    stored = Ranges((A,), tuple((3 * i,) for i in range(1, count)))
+    return stored, Ranges((A,), tuple((3 * i + 1,) for i in range(1, count)))
+
+
+def prefix(count: int) -> tuple[Ranges, Ranges]:
+    """Ranges of (a, b) that begin inside a value of a, to ranges of a."""
+    stored = Ranges((A, B), tuple((i, f"host{i % 7}") for i in range(1, count)))
+    return stored, Ranges((A,), tuple((i,) for i in range(1, count)))
+
+
+SHAPES: dict[str, Shape] = {"a -> a": one_column, "(a, b) -> a": prefix}
+
+
+def milliseconds(run: Callable[[], object], runs: int) -> float:
+    times = []
+    for _ in range(runs):
+        began = time.process_time_ns()
+        run()
+        times.append(time.process_time_ns() - began)
+    return min(times) / 1e6
+
+
+def all_pairs(stored: Ranges, wanted: Ranges) -> int:
+    """What the map is found without: every input held against every output."""
+    starts, ends = ((), *stored.places), (*stored.places, (9,))
+    return sum(
+        start < high and low < end
+        for low, high in zip(((), *wanted.places), (*wanted.places, (9,)), strict=True)
+        for start, end in zip(starts, ends, strict=True)
+    )
+
+
+def measured(shape: Shape, count: int, runs: int) -> dict[str, Any]:
+    stored, wanted = shape(count)
+    found = connect(stored, stored.keys, wanted)
+    one = of_partitions(stored.keys, [(each, 100.0) for each in stored])
+    other = of_partitions(stored.keys, [(each, 100.0) for each in wanted])
+    return {
+        "partitions": count,
+        "connections": found.total,
+        "boundaries_ms": milliseconds(lambda: shape(count), runs),
+        "map_ms": milliseconds(lambda: connect(stored, stored.keys, wanted), runs),
+        "reads_ms": milliseconds(lambda: connect(stored, stored.keys, wanted).all_reads(), runs),
+        "divide_ms": milliseconds(lambda: divide(one, 200.0, columns=1), runs),
+        "union_ms": milliseconds(lambda: one.union(other), runs),
+        "all_pairs_ms": milliseconds(lambda: all_pairs(stored, wanted), 1) if count <= ALL_PAIRS else None,
+    }
+
+
+TIMES = {
+    "boundaries_ms": "places",
+    "map_ms": "map",
+    "reads_ms": "map and lists",
+    "divide_ms": "Algorithm 1",
+    "union_ms": "union",
+    "all_pairs_ms": "all pairs",
+}
+
+
+def show(results: dict[str, list[dict[str, Any]]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    for shape, points in results.items():
+        table = Table(title=f"{shape}, milliseconds", title_justify="left")
+        for heading in ("partitions", "connections", *TIMES.values()):
+            table.add_column(heading, justify="right")
+        for point in points:
+            times = ("-" if point[name] is None else f"{point[name]:,.1f}" for name in TIMES)
+            table.add_row(f"{point['partitions']:,}", f"{point['connections']:,}", *times)
+        Console().print(table)
+        last = points[-1]
+        met = "met" if last["map_ms"] < GOAL else "missed"
+        print(
+            f"map of {last['partitions']:,} x {last['partitions']:,}: {last['map_ms']:.1f} ms, goal {GOAL:g} ms: {met}"
+        )
+
+
+def draw(results: dict[str, list[dict[str, Any]]], path: Path) -> bool:
+    """Times over partitions. False if there is no matplotlib to draw with."""
+    try:
+        import matplotlib
+    except ImportError:
+        return False
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, len(results), figsize=(6 * len(results), 4.5), squeeze=False)
+    for (shape, points), plot in zip(results.items(), axes[0], strict=True):
+        for name, title in TIMES.items():
+            known = [(p["partitions"], p[name]) for p in points if p[name] is not None]
+            plot.plot([count for count, _ in known], [ms for _, ms in known], marker=".", label=title)
+        plot.axhline(GOAL, linestyle="--", color="grey", label="goal of the largest map")
+        plot.set(title=shape, xlabel="partitions on each side", ylabel="ms", xscale="log", yscale="log")
+        plot.legend(fontsize="small")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    return True
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description="How long connection maps and boundaries take.")
+    options.add_argument("--quick", action="store_true", help="one run of each instead of seven")
+    chosen = options.parse_args()
+    runs = 1 if chosen.quick else 7
+    results = {name: [measured(shape, count, runs) for count in SIZES] for name, shape in SHAPES.items()}
+    show(results)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    machine = {"python": platform.python_version(), "processors": os.cpu_count(), "machine": platform.platform()}
+    written = RESULTS / "connection_maps.json"
+    written.write_text(json.dumps({"machine": machine, "quick": chosen.quick, "shapes": results}, indent=1) + "\n")
+    drawn = draw(results, RESULTS / "connection_maps.png")
+    print(f"written: {written}" + (" and connection_maps.png" if drawn else "; for figures, pip install matplotlib"))
+
+
+if __name__ == "__main__":
+    main()

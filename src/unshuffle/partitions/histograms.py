@@ -1,0 +1,235 @@
+"""How many rows lie where in the order of a key: what boundaries are chosen from and sizes estimated with.
+
+The metadata of partitions is itself a coarse histogram, each partition one bucket (SIGMOD 2012, section 3.2.1). The
+histograms of `catalog.statistics` will not do for it: those are of one column, without NULL, and open on the left. These
+are of composite keys in either direction, NULL and NaN are values like others, and a bucket is any interval, so that a
+value with many rows is a bucket [v, after v) of its own. Buckets ascend and do not overlap; there may be gaps.
+
+`Histogram.rows_below(cut)` is the one question asked of it. Inside a bucket, rows are taken to be spread evenly over the
+first column on which its ends differ:
+
+    numbers, dates, timestamps   by distance. With countable values, a value is as wide as a step: [1, 4) holds three
+    strings, binary              by the first bytes that differ
+    an end that is unbounded, NULL, NaN or infinite   half of the bucket: nothing is known
+
+A bucket's end may have more columns, as in [(1, 'B'), (3, 'D')); it is then taken to be in the middle of its value: half of
+a = 1, all of a = 2, and half of a = 3.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import accumulate
+from math import isfinite
+from typing import Any
+
+import pyarrow as pa
+
+from unshuffle.catalog.statistics import ColumnStatistics
+from unshuffle.partitions.intervals import Boundary, Cut, Interval, Order, Place, only
+from unshuffle.partitions.values import SortedKey, number, share_of_text
+
+HALF = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    interval: Interval
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Rows, or bytes, or whatever else adds up: sizes are in the unit they were given in."""
+
+    keys: tuple[SortedKey, ...]
+    buckets: tuple[Bucket, ...]
+    _order: Order = field(init=False, repr=False, compare=False)
+    _lows: tuple[Place, ...] = field(init=False, repr=False, compare=False)
+    _highs: tuple[Place, ...] = field(init=False, repr=False, compare=False)
+    _sums: tuple[float, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        order = Order(self.keys)
+        lows = tuple(order.place(bucket.interval.low) for bucket in self.buckets)
+        highs = tuple(order.place(bucket.interval.high) for bucket in self.buckets)
+        if any(low >= high for low, high in zip(lows, highs, strict=True)):
+            raise ValueError("a bucket ends before any row could be in it")
+        if any(high > low for high, low in zip(highs, lows[1:], strict=False)):
+            raise ValueError("buckets must ascend and not overlap; make a union of histograms instead")
+        object.__setattr__(self, "_order", order)
+        object.__setattr__(self, "_lows", lows)
+        object.__setattr__(self, "_highs", highs)
+        object.__setattr__(self, "_sums", (0.0, *accumulate(float(bucket.rows) for bucket in self.buckets)))
+
+    @property
+    def rows(self) -> float:
+        return self._sums[-1]
+
+    def rows_below(self, cut: Cut) -> float:
+        return self.rows_below_place(self._order.place(cut), cut)
+
+    def rows_below_place(self, place: Place, cut: Cut) -> float:
+        """The same for who has the place already."""
+        at = bisect_right(self._lows, place) - 1
+        if at < 0 or self._lows[at] == place:
+            return self._sums[max(at, 0)]
+        if self._highs[at] <= place:
+            return self._sums[at + 1]
+        bucket = self.buckets[at]
+        if not cut.after:
+            cut = Cut(cut.values[: len(place) // 2])  # (1, NULL) is the place of (1,) where NULLs are first
+        return self._sums[at] + bucket.rows * share_below(self.keys, bucket.interval, cut)
+
+    def ends(self) -> Iterator[tuple[Place, Cut]]:
+        """Where buckets begin and end."""
+        for low, high, bucket in zip(self._lows, self._highs, self.buckets, strict=True):
+            yield low, bucket.interval.low
+            yield high, bucket.interval.high
+
+    def rows_in(self, where: Interval) -> float:
+        return max(0.0, self.rows_below(where.high) - self.rows_below(where.low))
+
+    def union(self, *others: Histogram) -> Histogram:
+        """All rows together, cut wherever one of them is. Keys must be the same."""
+        return reduce(_united, others, self)
+
+    def scaled(self, factor: float) -> Histogram:
+        return Histogram(self.keys, tuple(Bucket(each.interval, each.rows * factor) for each in self.buckets))
+
+
+def _united(one: Histogram, other: Histogram) -> Histogram:
+    if one.keys != other.keys:
+        raise ValueError("histograms on different keys have no union")
+    ends = {place: cut for each in (one, other) for place, cut in each.ends()}
+    cuts = sorted(ends.items())
+    below = [one.rows_below_place(*each) + other.rows_below_place(*each) for each in cuts]
+    return Histogram(
+        one.keys,
+        tuple(
+            Bucket(Interval(cuts[i][1], cuts[i + 1][1]), below[i + 1] - below[i])
+            for i in range(len(cuts) - 1)
+            if below[i + 1] > below[i]
+        ),
+    )
+
+
+# ------------------------------------------------------------------------------------------------- inside of a bucket
+
+
+def share_below(keys: Sequence[SortedKey], within: Interval, cut: Cut) -> float:
+    """The part of an interval's rows that lies below a cut inside of it. It never falls as the cut rises, or a union would
+    have more rows than its parts."""
+    column = first_difference(within)
+    if column is None or len(cut.values) <= column:
+        return HALF
+    key = keys[column]
+    ends = within.low.values[column], within.high.values[column]
+    least, greatest = reversed(ends) if key.descending else ends
+    if isinstance(least, str | bytes):
+        here = cut.values[column]
+        if here is None:
+            return 0.0 if key.nulls_first else 1.0
+        share = share_of_text(least, greatest, here)
+        return min(1.0, max(0.0, 1 - share if key.descending else share))
+    start, end, at = (position(key, each, column) for each in (within.low, within.high, cut))
+    if start is None or end is None or at is None or start == end or not isfinite(end - start):
+        return HALF
+    return min(1.0, max(0.0, (at - start) / (end - start)))
+
+
+def first_difference(within: Interval) -> int | None:
+    """The first column on which the ends differ; None where one of them does not reach so far."""
+    for column, (low, high) in enumerate(zip(within.low.values, within.high.values, strict=False)):
+        if low != high:
+            return column
+    return None
+
+
+def position(key: SortedKey, cut: Cut, column: int) -> float | int | None:
+    """Where a cut lies on the line of one column's values, rising in the key's order."""
+    value = number(key.type, cut.values[column])
+    if value is None:
+        return None
+    step = 1 if isinstance(value, int) else 0
+    inside = step * HALF if len(cut.values) > column + 1 else step if cut.after else 0
+    return (-value if key.descending else value) + inside
+
+
+# --------------------------------------------------------------------------------------------------- where they come from
+
+
+def of_partitions(keys: Sequence[SortedKey], partitions: Iterable[tuple[Interval, float]]) -> Histogram:
+    """One bucket a partition; empty ones are left out. Partitions may come in any order and must not overlap."""
+    order = Order(keys)
+    placed = ((order.place(where.low), order.place(where.high), where, rows) for where, rows in partitions if rows > 0)
+    there = sorted((each for each in placed if each[0] < each[1]), key=lambda each: each[:2])
+    return Histogram(tuple(keys), tuple(Bucket(where, rows) for _, _, where, rows in there))
+
+
+def of_rows(keys: Sequence[SortedKey], rows: Iterable[Sequence[Any]], buckets: int = 64) -> Histogram:
+    """Of about equal rows. A value that would fill half a bucket has one of its own."""
+    order = Order(keys)
+    counts: Counter[Place] = Counter()
+    values: dict[Place, Boundary] = {}
+    for row in rows:
+        place = order.row(row)
+        counts[place] += 1
+        values.setdefault(place, tuple(row))
+    depth = counts.total() / max(1, buckets)
+    made: list[Bucket] = []
+    open_from: Boundary | None = None
+    last: Boundary = ()
+    held = 0
+
+    def close() -> None:
+        if open_from is not None:
+            made.append(Bucket(Interval(Cut(open_from), Cut(last, after=True)), held))
+
+    for place in sorted(counts):
+        value, count = values[place], counts[place]
+        if count * 2 >= depth:
+            close()
+            made.append(Bucket(only(value), count))
+            open_from, held = None, 0
+            continue
+        if open_from is None or held + count / 2 > depth:
+            close()
+            open_from, held = value, 0
+        held, last = held + count, value
+    close()
+    return Histogram(tuple(keys), tuple(made))
+
+
+def of_column(key: SortedKey, known: ColumnStatistics, rows: float) -> Histogram | None:
+    """From what `unshuffle analyze` found of a column. Its buckets are (low, high]; those of one value keep to that value."""
+    found = known.histogram
+    if found is None:
+        return None
+    values = rows * (1 - known.null_fraction)
+    scale = values / (sum(found.rows) or 1.0)
+    made = []
+    for i, count in enumerate(found.rows):
+        low, high = Cut((found.bounds[i],), after=i > 0), Cut((found.bounds[i + 1],), after=True)
+        if found.distinct[i] == 1:
+            low = Cut((found.bounds[i + 1],))
+        if key.descending:
+            low, high = Cut(high.values), Cut(low.values, after=not low.after)
+        made.append(Bucket(Interval(low, high), count * scale))
+    if key.descending:
+        made.reverse()
+    if known.null_fraction:
+        made.insert(0 if key.nulls_first else len(made), Bucket(only((None,)), rows * known.null_fraction))
+    return Histogram((key,), tuple(each for each in made if each.rows > 0))
+
+
+def interpolates(type: pa.DataType | None) -> bool:
+    """Can values between two others be made? Not of strings (the paper's restriction), nor where nothing is known."""
+    t = pa.types
+    return type is not None and (
+        t.is_integer(type) or t.is_floating(type) or t.is_decimal(type) or t.is_date(type) or t.is_timestamp(type)
+    )

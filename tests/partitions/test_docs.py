@@ -1,0 +1,14 @@
+"""The examples of docs/partitions.md, run as they stand there."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "partitions.md"
+
+
+def test_the_examples_of_the_page_on_partitions() -> None:
+    found = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
+    assert found.attempted > 20
+    assert found.failed == 0
