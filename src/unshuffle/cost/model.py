@@ -97,8 +97,12 @@ class CostModel:
         return self.machine.task * max(1.0, partitions / self.machine.cores)
 
     def copying(self, build: Amount) -> float:
-        """Seconds for Spark to bring one stream to the task of another: it does so in a job of its own."""
-        return self.job(build) if build.partitions == 1 and not build.copies else 0.0
+        """Seconds for Spark to bring one stream to the task of another: in a job of its own, as it copies any other rows."""
+        if build.partitions != 1 or build.copies:
+            return 0.0
+        m = self.machine
+        rows = build.rows * (m.send_row + m.receive_row) + 2 * build.bytes * m.network_byte
+        return self.job(build) + rows
 
     def job(self, copied: Amount) -> float:
         """Seconds to begin a job that copies rows. Jobs that wait for no other run beside each other."""
