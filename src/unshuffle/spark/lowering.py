@@ -101,8 +101,11 @@ class Lowering(Straight):
 
     def output(self, plan: Physical, names: Sequence[str]) -> DataFrame:
         """The plan's rows under the names the user gave its columns."""
-        frame = self._query(_only(self.lower(plan), plan.columns))
-        return frame.toDF(*names) if names else frame.select()
+        if not all(names):  # a column may have no name, which no text can say
+            return self._query(_only(self.lower(plan), plan.columns)).toDF(*names)
+        listed = ", ".join(f"{name_of(c)} AS {quote(name)}" for c, name in zip(plan.columns, names, strict=True))
+        given = self.lower(plan).text
+        return self._query(f"SELECT {listed} FROM ({given})") if listed else self._query(given).select()
 
     def release(self) -> None:
         """Lets go of what was kept for several uses."""
