@@ -265,3 +265,14 @@ def test_tables_of_other_catalogs_are_known_by_name(session: Session, spark: Spa
     for optimized in (session.sql(query), session.optimize(spark.sql(query))):
         assert "Exchange" not in optimized._jdf.queryExecution().executedPlan().toString()
         assert sorted(map(tuple, optimized.collect())) == [(1, 5), (2, 6)]
+
+
+def test_a_view_of_a_stream_is_left_to_spark(session: Session, spark: SparkSession) -> None:
+    """Its rows never end: nothing is known of it, and nothing is wrong."""
+    spark.readStream.format("rate").load().createOrReplaceTempView("declared_stream")
+    try:
+        assert session.sql("select value + 1 as next from declared_stream").isStreaming
+        with pytest.raises(DeclarationProblem, match="its rows are not those of files"):
+            session.declare_key("declared_stream", "value")
+    finally:
+        spark.catalog.dropTempView("declared_stream")

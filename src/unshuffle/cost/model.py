@@ -98,11 +98,15 @@ class CostModel:
 
     def copying(self, build: Amount) -> float:
         """Seconds for Spark to bring one stream to the task of another: in a job of its own, as it copies any other rows."""
-        if build.partitions != 1 or build.copies:
-            return 0.0
+        return self.copy(build).seconds if build.partitions == 1 and not build.copies else 0.0
+
+    def copy(self, given: Amount) -> Cost:
+        """Collected in one place and sent to every machine."""
         m = self.machine
-        rows = build.rows * (m.send_row + m.receive_row) + 2 * build.bytes * m.network_byte
-        return self.job(build) + rows
+        cpu = self.elapsed(given.rows * m.send_row, given) + given.rows * m.receive_row
+        network = 2 * given.bytes * m.network_byte
+        startup = self.job(given)
+        return Cost(cpu + network + startup, cpu=cpu, network=network, startup=startup)
 
     def job(self, copied: Amount) -> float:
         """Seconds to begin a job that copies rows. Jobs that wait for no other run beside each other."""
@@ -332,14 +336,7 @@ def _read_in_place(model: CostModel, readers: float, op: ops.Move, given: Amount
 
 
 def _broadcast(model: CostModel, given: Amount) -> Cost:
-    """Collected in one place and sent to every machine."""
-    m = model.machine
-    if given.bytes > m.broadcast_bytes:
-        return Cost(float("inf"))
-    cpu = model.elapsed(given.rows * m.send_row, given) + given.rows * m.receive_row
-    network = 2 * given.bytes * m.network_byte
-    startup = model.job(given)
-    return Cost(cpu + network + startup, cpu=cpu, network=network, startup=startup)
+    return Cost(float("inf")) if given.bytes > model.machine.broadcast_bytes else model.copy(given)
 
 
 _RULES: dict[type, Rule] = {

@@ -124,6 +124,10 @@ class JoinKey:
     type: DataType
     null_safe: bool = False
 
+    def is_cast(self, side: int) -> bool:
+        """Is a column compared in another type than its own?"""
+        return self.type is not None and self.columns[side].type != self.type
+
     def __str__(self) -> str:
         return (" <=> " if self.null_safe else " = ").join(map(str, self.columns))
 

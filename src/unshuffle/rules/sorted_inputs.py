@@ -22,7 +22,7 @@ from unshuffle.algebra import operators as ops
 from unshuffle.algebra.expressions import AggregateCall
 from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.catalog.schema import Column, DataType
-from unshuffle.properties import JoinKey, RandomMerge, Sorted
+from unshuffle.properties import RandomMerge, Sorted
 
 Order = tuple[Sorted, ...]
 # Aggregates whose state is a value of their arguments, and those that make Spark keep states as objects, of any width.
@@ -51,13 +51,12 @@ def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[Physical])
     """Will Spark sort the inputs of the operator where they are sorted in the plan, and nowhere else?"""
     match operator:
         case ops.StreamAggregate(keys=keys) if keys:
-            return _fits(inputs[0], _ascending(keys), in_any_order=len(keys))
+            return _fits(inputs[0], in_input_order(keys, inputs[0]))
         case ops.MergeJoin(by=by):
             straight = not any(each.descending or not each.nulls_first for each in by)
-            orders = [_ascending([each.key.columns[side] for each in by]) for side in (0, 1)]
-            casts = [any(_is_cast(each.key, side) for each in by) for side in (0, 1)]
             return straight and all(
-                _fits(plan, order, is_hidden=cast) for plan, order, cast in zip(inputs, orders, casts, strict=True)
+                _fits(plan, [each.key.columns[side] for each in by], any(each.key.is_cast(side) for each in by))
+                for side, plan in enumerate(inputs)
             )
         case ops.HashJoin() | ops.LoopJoin():
             return all(_enforced(plan) is None for plan in inputs)
@@ -86,16 +85,14 @@ def _is_fixed(type: DataType) -> bool:
     return bool(pa.types.is_primitive(type) or pa.types.is_decimal(type) or pa.types.is_null(type))
 
 
-def _fits(plan: Physical, wanted: Order, in_any_order: int = 0, is_hidden: bool = False) -> bool:
+def _fits(plan: Physical, columns: Sequence[Column], is_cast: bool = False) -> bool:
     """Is it sorted just for this, or seen to be sorted so?"""
-    if any(_is_floating(key.column) for key in wanted):
+    if not can_stream(columns):
         return False
+    wanted = _ascending(columns)
     if _enforced(plan) is not None:
         return all(key in wanted for key in plan.delivered.local)
-    seen = seen_order(plan)[: len(wanted)]
-    if is_hidden or len(seen) < len(wanted):
-        return False
-    return set(seen) == set(wanted) if in_any_order else seen == wanted
+    return not is_cast and seen_order(plan)[: len(wanted)] == wanted
 
 
 def seen_order(plan: Physical) -> Order:
@@ -107,13 +104,13 @@ def seen_order(plan: Physical) -> Order:
         case ops.InOrder(keys=keys):
             return keys
         case ops.StreamAggregate(keys=keys):
-            return _listed(keys, plan.inputs[0])
+            return _ascending(in_input_order(keys, plan.inputs[0]))
         case ops.Windows(by=by, order=order):
-            return (*_listed(by, plan.inputs[0]), *order)
+            return (*_ascending(in_input_order(by, plan.inputs[0])), *order)
         case ops.MergeJoin(by=by) if operator.keeps_order:
             side = operator.carried or 0
             known = [each.key.columns[side] for each in by]
-            hidden = next((i for i, each in enumerate(by) if _is_cast(each.key, side)), len(by))
+            hidden = next((i for i, each in enumerate(by) if each.key.is_cast(side)), len(by))
             return _ascending(known[:hidden])
     if operator.carried is None or not operator.keeps_order:
         return ()
@@ -126,13 +123,14 @@ def seen_order(plan: Physical) -> Order:
     return tuple(found)
 
 
-def _listed(keys: Sequence[Column], below: Physical) -> Order:
-    """In the order that rows come in, as lowering lists them."""
+def in_input_order(keys: Sequence[Column], below: Physical) -> list[Column]:
+    """Keys in the order that rows come in, and so that Spark is to have them: one sort then serves all that it should."""
     places = {column: place for place, column in enumerate(_columns(below))}
-    return _ascending(sorted(keys, key=lambda column: places.get(column, len(places))))
+    return sorted(keys, key=lambda column: places.get(column, len(places)))
 
 
 def _columns(plan: Physical) -> list[Column]:
+    """The columns that rows are sorted by, the first first."""
     found: list[Column] = []
     for action in plan.delivered.local:
         found += [action.column] if isinstance(action, Sorted) else sorted(action.columns, key=lambda c: c.id)
@@ -148,10 +146,6 @@ def _enforced(plan: Physical) -> Physical | None:
 
 def _ascending(columns: Sequence[Column]) -> Order:
     return tuple(Sorted(column, descending=False, nulls_first=True) for column in columns)
-
-
-def _is_cast(key: JoinKey, side: int) -> bool:
-    return key.type is not None and key.columns[side].type != key.type
 
 
 def _is_floating(column: Column) -> bool:

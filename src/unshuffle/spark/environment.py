@@ -33,7 +33,7 @@ class SparkEnvironment:
         frame = self._table(name)
         if frame is None:
             return None
-        if why_plain(self._spark) is None:
+        if self._can_be_read(frame):
             return logical_plan(frame, self._catalog, declarations, numbers)
         return Script((Output(_by_name(name, frame, numbers), None),))
 
@@ -41,10 +41,13 @@ class SparkEnvironment:
         frame = self._table(name)
         if frame is None:
             return None
-        if why_plain(self._spark) is not None:
+        if not self._can_be_read(frame):
             return _by_name(name, frame, numbers)
         plan = logical_plan(frame, self._catalog, numbers=numbers).outputs[0].plan
         return plan if isinstance(plan, Scan) else _by_name(name_of_table(frame) or name, frame, numbers)
+
+    def _can_be_read(self, frame: DataFrame) -> bool:
+        return why_plain(self._spark) is None and not frame.isStreaming
 
     def _table(self, name: Sequence[str]) -> DataFrame | None:
         quoted = ".".join(map(quote, name))

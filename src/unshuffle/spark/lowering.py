@@ -53,6 +53,7 @@ from unshuffle.properties import (
     Serial,
     Sorted,
 )
+from unshuffle.rules.sorted_inputs import in_input_order
 from unshuffle.spark import bridge, user_operators
 from unshuffle.spark.faithful import below_first_rows
 from unshuffle.spark.numbering import numbered
@@ -223,9 +224,7 @@ class Lowering(Straight):
 
     def _grouped(self, node: Physical, operator: Any, given: Lowered, below: Physical) -> Lowered:
         """Grouped by the keys, in the order that rows are sorted in, and by the carriers, which they determine."""
-        order = {c: i for i, c in enumerate(_order_of(below))}
-        keys = sorted(operator.keys, key=lambda c: order.get(c, len(order)))
-        keys = _with_carriers(keys, given, below)
+        keys = _with_carriers(in_input_order(operator.keys, below), given, below)
         kept = self._carried(given, node, {c: c for c in node.columns})
         made = [self._as(column, call) for column, call in operator.aggregates]
         listed = ", ".join([*map(name_of, operator.keys), *made, *map(name_of, kept.extras)])
@@ -290,7 +289,7 @@ class Lowering(Straight):
         column = key.columns[side]
         if (column, key.type) in given.casts:
             return name_of(given.casts[column, key.type])
-        return name_of(column) if key.type is None or column.type == key.type else self._typed(column, key.type)
+        return self._typed(column, key.type)
 
     @staticmethod
     def _hint(node: Physical, operator: Any, left: Lowered, right: Lowered, names: tuple[str, str]) -> str:
@@ -376,9 +375,7 @@ class Lowering(Straight):
 
     def _windows(self, node: Physical, operator: ops.Windows) -> Lowered:
         given = self.lower(node.inputs[0])
-        order = {c: i for i, c in enumerate(_order_of(node.inputs[0]))}
-        by = sorted(operator.by, key=lambda c: order.get(c, len(order)))
-        by = _with_carriers(by, given, node.inputs[0])
+        by = _with_carriers(in_input_order(operator.by, node.inputs[0]), given, node.inputs[0])
         partition = tuple(Ref(c) for c in by)
         made = [self._as(column, replace(call, partition=partition)) for column, call in operator.calls]
         return replace(given, text=f"SELECT *, {', '.join(made)} FROM ({given.text})")
@@ -503,8 +500,7 @@ class Lowering(Straight):
         return Lowered("", carriers, extras, casts, given.copied, given.numbered)
 
     def _typed(self, column: Column, type_: DataType) -> str:
-        same = type_ is None or column.type == type_
-        return name_of(column) if same or type_ is None else self._expression(Cast(Ref(column), type_))
+        return name_of(column) if type_ in (None, column.type) else self._expression(Cast(Ref(column), type_))
 
 
 def _moved(move: Physical) -> tuple[Column, ...]:
@@ -553,14 +549,6 @@ def _in_one_stream(text: str) -> str:
 
 def _is_serial(node: Physical) -> bool:
     return isinstance(node.delivered.partitioning, Serial)
-
-
-def _order_of(node: Physical) -> list[Column]:
-    """The columns that rows are sorted by, the first first."""
-    found: list[Column] = []
-    for action in node.delivered.local:
-        found += [action.column] if isinstance(action, Sorted) else sorted(action.columns, key=lambda c: c.id)
-    return found
 
 
 def _normal(text: str, type_: DataType) -> str:
