@@ -29,6 +29,7 @@ from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, DataType, Dependency, Key
 from unshuffle.catalog.statistics import TableStatistics
 from unshuffle.errors import Span
+from unshuffle.partitions import Histogram
 from unshuffle.properties import Delivered
 
 
@@ -131,7 +132,9 @@ class Scan(_Leaf):
     dependencies: tuple[Dependency, ...] = ()
     span: Span | None = field(default=None, compare=False)
     statistics: TableStatistics | None = field(default=None, compare=False)
-    layout: Delivered | None = None  # of files that are stored in partitions
+    layout: Delivered | None = None  # of files that are stored in partitions, in the columns that are read
+    stored: Delivered | None = None  # the same in all columns of the files
+    spread: Histogram | None = field(default=None, compare=False, repr=False)  # of rows, over the columns of `stored`
 
     def renamed(self, columns: Mapping[Column, Column]) -> Scan:
         """The same files under other column numbers, with all that is known of them."""
@@ -139,12 +142,17 @@ class Scan(_Leaf):
         def named(some: frozenset[Column]) -> frozenset[Column]:
             return frozenset(columns[column] for column in some)
 
+        def name(column: Column) -> Column:
+            return columns.get(column, column)  # one that is not read keeps its own
+
         return replace(
             self,
             columns=tuple(columns[column] for column in self.columns),
             keys=tuple(named(key) for key in self.keys),
             dependencies=tuple(Dependency(named(d.determinant), named(d.dependent)) for d in self.dependencies),
             statistics=self.statistics.renamed(columns) if self.statistics is not None else None,
+            layout=self.layout.renamed(name) if self.layout is not None else None,
+            stored=self.stored.renamed(name) if self.stored is not None else None,
         )
 
 

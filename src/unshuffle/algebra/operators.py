@@ -20,7 +20,8 @@ it does to the layout of rows. Its inputs are not part of it; see `physical.Phys
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Literal
 
 from unshuffle.algebra import logical
@@ -57,6 +58,8 @@ from unshuffle.properties import (
     partitions_of,
     requirements,
 )
+from unshuffle.properties.layouts import read_in_place
+from unshuffle.properties.structure import columns_of
 from unshuffle.properties.through import (
     after_pairwise_join,
     order_after_join,
@@ -116,10 +119,13 @@ class _Carries:
 
 @dataclass(frozen=True, slots=True)
 class FileScan(_Leaf):
-    """Reads files, a task for each of `partitions` pieces, or stored partitions as they lie."""
+    """Reads files, a task for each of `partitions` pieces, or stored partitions: as they lie, or each task those that can
+    have rows of its own, of which it keeps those that it is to have (SIGMOD 2012, sections 3.1 and 3.2). `readers` is how
+    many tasks read a stored partition then, on the average."""
 
     scan: logical.Scan
     layout: Delivered
+    readers: float | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -127,6 +133,18 @@ class FileScan(_Leaf):
 
     def deliver(self, given: Given, facts: Known) -> Delivered:
         return self.layout
+
+    def read_as(self, layout: Partitioned) -> FileScan | None:
+        """The same rows laid out otherwise, where the stored layout tells which tasks can need which partition."""
+        stored = self.scan.stored
+        if stored is None or self.readers is not None or not set(layout.columns) <= set(self.columns):
+            return None
+        found = read_in_place(stored, layout)
+        if found is None:
+            return None
+        read = set(self.columns)
+        local = takewhile(lambda key: columns_of((key,)) <= read, found.local)
+        return replace(self, layout=Delivered(layout, tuple(local)), readers=found.readers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -798,7 +816,7 @@ class Move(_Carries):
     def samples(self) -> bool:
         """Are the rows looked at first, to divide them into ranges? They are computed twice then."""
         scheme = getattr(self.how, "scheme", None)
-        return self.readers is None and isinstance(getattr(scheme, "function", None), RangeFunction)
+        return isinstance(scheme, Partitioned) and _is_sampled(scheme.function)
 
     def alternatives(self) -> tuple[Alternative, ...]:
         return (Alternative("", (Required(Anyhow()),)),)

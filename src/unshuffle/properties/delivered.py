@@ -8,7 +8,7 @@ and every GROUP BY can.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from unshuffle.catalog.schema import Column, DataType
@@ -69,6 +69,16 @@ Partitioning = Serial | Scattered | Replicated | Partitioned
 class Delivered:
     partitioning: Partitioning
     local: Local = ()
+
+    def renamed(self, name: Callable[[Column], Column]) -> Delivered:
+        place = self.partitioning
+        if isinstance(place, Partitioned):
+            place = Partitioned(place.function, tuple(map(name, place.columns)), place.nulls_apart)
+        local = tuple(
+            Grouped(frozenset(map(name, each.columns))) if isinstance(each, Grouped) else each.on(name(each.column))
+            for each in self.local
+        )
+        return Delivered(place, local)
 
     def __str__(self) -> str:
         return f"{{{self.partitioning}; {show(self.local)}}}"

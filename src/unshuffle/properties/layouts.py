@@ -26,12 +26,14 @@ string key is not refined.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cmp_to_key
 from math import gcd
 
 from unshuffle.catalog.schema import Column
-from unshuffle.properties.delivered import Partitioned
+from unshuffle.properties.delivered import Delivered, Partitioned
 from unshuffle.properties.functions import (
     Boundary,
     HashFunction,
@@ -41,6 +43,7 @@ from unshuffle.properties.functions import (
     Split,
     regroup,
 )
+from unshuffle.properties.structure import Local, Ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Reachable:
     """A layout that a partial repartitioning makes: `reads[i]` are the input partitions that output i reads."""
 
     layout: Partitioned
-    reads: tuple[tuple[int, ...], ...]
+    reads: tuple[Sequence[int], ...]
 
     @property
     def connections(self) -> int:
@@ -85,7 +88,7 @@ def rehashed(layout: Partitioned, partitions: int) -> Reachable | NotReachable:
     if not isinstance(function, HashFunction):
         return NotReachable("only a plain hash can be taken modulo another number")
     step = gcd(function.partitions, partitions)
-    reads = tuple(tuple(range(i % step, function.partitions, step)) for i in range(partitions))
+    reads = tuple(range(i % step, function.partitions, step) for i in range(partitions))
     target = HashFunction(function.types, partitions, function.family)
     return Reachable(Partitioned(target, layout.columns, layout.nulls_apart), reads)
 
@@ -134,13 +137,13 @@ def seen_through_prefix(layout: Partitioned, prefix: Column, length: int) -> Par
     return Partitioned(layout.function, (*layout.columns[:-1], prefix), layout.nulls_apart)
 
 
-def connections(source: PartitionFunction, target: PartitionFunction) -> tuple[tuple[int, ...], ...] | None:
+def connections(source: PartitionFunction, target: PartitionFunction) -> tuple[Sequence[int], ...] | None:
     """For each output of `target`, the partitions of `source` that can hold rows for it, both applied to the same
     columns; None where nothing relates the two and every output reads every input."""
     match source, target:
         case HashFunction(), HashFunction() if _same_hash(source, target):
             step = gcd(source.partitions, target.partitions)
-            return tuple(tuple(range(i % step, source.partitions, step)) for i in range(target.partitions))
+            return tuple(range(i % step, source.partitions, step) for i in range(target.partitions))
         case RangeFunction(), RangeFunction():
             return _overlaps(source, target)
         case _:
@@ -166,6 +169,42 @@ def reading(source: PartitionFunction, target: PartitionFunction) -> Reading | N
     return None if reads is None else Reading(max(map(len, reads)), sum(map(len, reads)))
 
 
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """Partitions that are read where they lie by those who need them: how many read each, on the average, and in what
+    order rows come."""
+
+    readers: float
+    local: Local
+
+
+# Of a partition that is in order on the columns that divide it, only the parts that are needed are read, and a little more.
+READ_TWICE = 0.1
+
+
+def read_in_place(given: Delivered, layout: Partitioned) -> InPlace | None:
+    """A layout made from another without moving rows; None where nothing tells which partitions can be needed."""
+    old = given.partitioning
+    if not isinstance(old, Partitioned) or old.nulls_apart:
+        return None
+    if any(one != other for one, other in zip(old.columns, layout.columns, strict=False)):
+        return None
+    read = reading(old.function, layout.function)
+    if read is None:
+        return None
+    readers = read.total / old.function.partitions
+    in_order = _is_in_order(given)
+    if in_order and readers > 1:
+        readers = 1 + READ_TWICE * (readers - 1)
+    return InPlace(readers, given.local if in_order or read.most == 1 else ())
+
+
+def _is_in_order(given: Delivered) -> bool:
+    """Are rows sorted in the order of the ranges that they lie in, so that neighbours are in order one after another?"""
+    claim = given.partitioning.claim if isinstance(given.partitioning, Partitioned) else None
+    return isinstance(claim, Ordered) and all(a == b for a, b in zip(claim.keys, given.local, strict=False))
+
+
 def _same_hash(one: HashFunction, other: HashFunction) -> bool:
     return one.types == other.types and one.family == other.family and all(t is not None for t in one.types)
 
@@ -187,27 +226,16 @@ def _cut(boundary: Boundary, last: int, length: int) -> Boundary:
     return (*boundary[:last], boundary[last][:length])
 
 
-def _overlaps(source: RangeFunction, target: RangeFunction) -> tuple[tuple[int, ...], ...] | None:
+def _overlaps(source: RangeFunction, target: RangeFunction) -> tuple[range, ...] | None:
     """Which ranges meet. Both must order their common columns alike; the longer list decides how points compare."""
     common = min(source.arity, target.arity)
     if source.keys[:common] != target.keys[:common] or any(key.type is None for key in source.keys[:common]):
         return None
     if isinstance(source.boundaries, Sampled) or isinstance(target.boundaries, Sampled):
         return None
-    order = source if source.arity >= target.arity else target
-    reads = []
-    for i in range(target.partitions):
-        low = target.boundaries[i - 1] if i else None
-        high = target.boundaries[i] if i < len(target.boundaries) else None
-        reads.append(tuple(j for j in range(source.partitions) if _meets(order, source.boundaries, j, low, high)))
-    return tuple(reads)
-
-
-def _meets(
-    order: RangeFunction, bounds: Sequence[Boundary], j: int, low: Boundary | None, high: Boundary | None
-) -> bool:
-    starts = bounds[j - 1] if j else None
-    ends = bounds[j] if j < len(bounds) else None
-    ends_after_low = ends is None or low is None or order.compare(ends, low) > 0
-    starts_before_high = starts is None or high is None or order.compare(starts, high) < 0
-    return ends_after_low and starts_before_high
+    order = cmp_to_key((source if source.arity >= target.arity else target).compare)
+    cuts = [order(boundary) for boundary in source.boundaries]
+    # A range begins in the source that has its first point, and ends in the one that has the points just before its end.
+    starts = [0, *(bisect_right(cuts, order(boundary)) for boundary in target.boundaries)]
+    ends = [*(bisect_left(cuts, order(boundary)) for boundary in target.boundaries), source.partitions - 1]
+    return tuple(range(start, end + 1) for start, end in zip(starts, ends, strict=True))

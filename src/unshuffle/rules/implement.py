@@ -25,6 +25,7 @@ from unshuffle.properties.requirements import MergeKey
 from unshuffle.rules.sorted_inputs import can_stream, is_hashed
 from unshuffle.search.implementation import Implementation
 from unshuffle.search.memo import Group
+from unshuffle.search.ranges import Spread
 
 Scan = Callable[[logical.Scan, Group], Iterator[Delivered]]
 
@@ -63,6 +64,9 @@ class Implement:
             implementation = _over(scan, ops.FileScan(scan, scan.layout))
             implementation.stored_columns = columns
             group.counts = (layout.function.partitions,) if isinstance(layout, Partitioned) else ()
+            stored = scan.stored.partitioning if scan.stored is not None else None
+            if isinstance(stored, Partitioned) and scan.spread is not None:
+                group.spreads = (Spread(stored.columns, scan.spread),)
             yield implementation
             return
         yield _over(scan, ops.FileScan(scan, Delivered(Serial())))

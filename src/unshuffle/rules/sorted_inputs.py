@@ -101,6 +101,8 @@ def seen_order(plan: Physical) -> Order:
     match operator:
         case ops.LocalSort() | ops.Move():
             return ()  # a sort comes to be where an operator needs it
+        case ops.FileScan(layout=layout):
+            return tuple(key for key in layout.local if isinstance(key, Sorted))  # stored so, and told to Spark
         case ops.InOrder(keys=keys):
             return keys
         case ops.StreamAggregate(keys=keys):

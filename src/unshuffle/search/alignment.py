@@ -1,11 +1,12 @@
 """Operators over inputs that must be laid out alike: which single layouts are worth giving all of them
 (SIGMOD 2012, sections 3.3.1 and 3.3.2).
 
-An alignment is a layout for each input, all by the same function, and the layout of the result that follows. Three kinds
+An alignment is a layout for each input, all by the same function, and the layout of the result that follows. Four kinds
 of layout are tried:
 
     asked      what is required of the result, if that is one very function: written in every input's columns
     had        what an input has, or would make for the sake of an operator below: pushed to the others
+    common     ranges that suit what is known of all inputs together
     wished     a hash of the keys, or of those among them that also serve an operator above or below, into as many
                partitions as an input, or what it is made of, has or would ideally have
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import gcd
 from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import DataType
@@ -35,6 +37,7 @@ from unshuffle.properties import (
 )
 from unshuffle.properties.joint import pushes
 from unshuffle.search.enforcers import partition_counts
+from unshuffle.search.ranges import common_ranges
 from unshuffle.search.requests import restated
 
 if TYPE_CHECKING:
@@ -87,6 +90,8 @@ def _offered(
     for place, given in had:
         yield from _follow(each, joint, place, given)
     counts = _counts(search, each, had)
+    for count in counts:
+        yield from common_ranges(each, joint, count)
     for chosen in _key_sets(group, each, joint):
         for types in product(*(_types(each, key, had) for key in chosen)):
             for count in counts:
@@ -159,6 +164,9 @@ def _counts(search: Search, each: Implementation, had: Had) -> list[int]:
     for child in each.inputs:
         below = [group for one in (child.implementations or ())[:1] for group in one.inputs]
         counts.update(dict.fromkeys(search.ideal(group) for group in (child, *below)))
+    stored = [count for child in each.inputs for count in child.counts]
+    if len(stored) > 1:
+        counts[gcd(*stored)] = None  # whole partitions of all of them are put together
     for _, given in had:
         if isinstance(given.partitioning, Partitioned):
             counts[given.partitioning.function.partitions] = None

@@ -46,6 +46,15 @@ class Implementation:
             return None
         return self.operator.source(column)
 
+    def origin(self, place: int, column: Column) -> Column | None:
+        """The column of an input that an output column has its values from."""
+        inputs = getattr(
+            self.operator, "inputs", None
+        )  # of a union: the columns of each input, in the order of its own
+        if inputs is not None:
+            return dict(zip(self.operator.columns, inputs[place], strict=True)).get(column)
+        return self.source(place, column)
+
     def output_name(self, column: Column) -> Column | None:
         """What an output column is called in the facts that relate output and inputs."""
         return column if self.facts is not None else self.operator.source(column)

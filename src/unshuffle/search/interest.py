@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from unshuffle.catalog.schema import Column
 from unshuffle.properties import Dependencies, RangeOrdered
 from unshuffle.properties.cover import minimize_set
+from unshuffle.search.ranges import Spread, spreads_above, united
 
 if TYPE_CHECKING:
     from unshuffle.search.implementation import Implementation
@@ -32,7 +33,7 @@ TRIED = 8
 
 
 def prepare(roots: Iterable[Group]) -> None:
-    """Fills `above`, `below`, `counts` and `stored` of every group that can be reached."""
+    """Fills `above`, `below`, `counts`, `stored` and `spreads` of every group that can be reached."""
     order = list(_bottom_up(roots))
     for group in order:
         _look_below(group)
@@ -69,7 +70,10 @@ def _by_expression(group: Group) -> Iterator[Implementation]:
 def _look_below(group: Group) -> None:
     found: dict[Columns, None] = {}
     counts: dict[int, None] = {}
+    spreads: list[Spread] = []
     for each in _by_expression(group):
+        if not spreads:
+            spreads += spreads_above(each, group)
         for place, child in enumerate(each.inputs):
             group.stored = group.stored or child.stored
             if child.stored:
@@ -84,6 +88,8 @@ def _look_below(group: Group) -> None:
         if each.stored_columns:
             group.stored = True
             found[each.stored_columns] = None
+    if spreads:
+        group.spreads = united(spreads)
     group.below = _bounded(found)
     group.origins = _origins(group)
     group.counts = (*group.counts, *(count for count in counts if count not in group.counts))

@@ -30,6 +30,7 @@ from unshuffle.algebra.logical import (
 from unshuffle.algebra.predicates import is_deterministic
 from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.properties import Dependencies
+from unshuffle.search.ranges import Spread
 from unshuffle.search.trace import Trace
 
 
@@ -67,11 +68,12 @@ class Group:
         self.counts: tuple[int, ...] = ()
         self.ordered: frozenset[Column] = frozenset()  # wanted in order, from one partition to the next
         self.stored = False  # is there a stored layout somewhere below?
+        self.spreads: tuple[Spread, ...] = ()  # how rows lie that come from stored ranges (search.ranges)
         # What any plan of the group costs at the least, and any exchange of it; the largest shares found so far.
         self.floors: list[float] = []
         self.least_move = 0.0
         self.again = 0.0  # seconds to compute the rows once more from the exchanges and files that they come from
-        self.shares: dict[tuple[Column, ...], float] = {}
+        self.shares: dict[Any, float] = {}
         self._facts: Dependencies | None = None
         self._wide: Dependencies | None = None
         self._estimate: Any = None

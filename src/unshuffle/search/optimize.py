@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Protocol
 
-from unshuffle.algebra.operators import LocalSort, Move, ReadSpool
+from unshuffle.algebra.operators import FileScan, LocalSort, Move, ReadSpool
 from unshuffle.algebra.physical import Amount, Cost, Physical, PhysicalOperator
 from unshuffle.errors import InternalError
 from unshuffle.properties import (
@@ -34,6 +34,7 @@ from unshuffle.properties import (
     OnePartition,
     Partitioned,
     Proof,
+    RangeFunction,
     RangeOrdered,
     Repartitioning,
     Replicated,
@@ -346,10 +347,20 @@ class Search:
     def _moved(self, group: Group, each: Enforcement, required: Required, limit: float) -> Physical | None:
         best = None
         for plan in self._in_place(group, each.input, limit - group.least_move):
-            moved = self.moved_over(group, plan, each, required)
-            if moved is not None and moved.cost < limit:
-                best, limit = moved, moved.cost
+            for moved in (self._read_as(group, plan, each, required), self.moved_over(group, plan, each, required)):
+                if moved is not None and moved.cost < limit:
+                    best, limit = moved, moved.cost
         return best
+
+    def _read_as(self, group: Group, plan: Physical, each: Enforcement, required: Required) -> Physical | None:
+        """Stored rows, read in the layout that an exchange would make."""
+        scheme = each.how.scheme if isinstance(each.how, Repartitioning) else None
+        if not isinstance(plan.operator, FileScan) or not isinstance(scheme, Partitioned):
+            return None
+        operator = plan.operator.read_as(scheme)
+        if operator is None or not self._is_met(group, operator.layout, required):
+            return None
+        return self.build(group, operator, (), operator.layout)
 
     def moved_over(self, group: Group, plan: Physical, each: Enforcement, required: Required) -> Physical | None:
         """An exchange over this plan, if it can be and delivers what is required."""
@@ -397,10 +408,24 @@ class Search:
                 return Amount(group.rows, group.bytes, number, 1 / number, group.waits)
             case Partitioned() as layout:
                 number = layout.function.partitions
-                share = group.shares.get(layout.columns)
+                share = self._range_share(group, layout)
+                if share is None:
+                    share = group.shares.get(layout.columns)
                 if share is None:
                     share = group.shares[layout.columns] = float(group.estimate.largest_share(layout.columns))
                 return Amount(group.rows, group.bytes, number, min(1.0, max(1 / number, share)), group.waits)
+
+    @staticmethod
+    def _range_share(group: Group, layout: Partitioned) -> float | None:
+        """The share of the largest range, where it is known how rows lie."""
+        function = layout.function
+        if not group.spreads or not isinstance(function, RangeFunction):
+            return None
+        if layout not in group.shares:
+            shares = (s.largest_share(function) for s in group.spreads if s.columns[: function.arity] == layout.columns)
+            group.shares[layout] = max(shares, default=-1.0)
+        share = group.shares[layout]
+        return share if share >= 0 else None
 
     def build(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
 from unshuffle.properties import (
@@ -70,7 +72,12 @@ def check_leaf(node: Physical) -> None:
     if not isinstance(operator, ops.FileScan):
         return
     stored = operator.scan.layout
-    if stored is not None:
+    if operator.readers is not None:
+        layout = operator.layout.partitioning
+        plain = replace(operator, layout=stored or Delivered(Scattered()), readers=None)
+        if not isinstance(layout, Partitioned) or plain.read_as(layout) != operator:
+            raise refused(node, f"claims to read its files as {operator.layout}, which they cannot be read as")
+    elif stored is not None:
         if operator.layout != stored:
             raise refused(node, f"claims that its files are laid out {operator.layout}, but they are {stored}")
     elif operator.layout.local or not isinstance(operator.layout.partitioning, Serial | Scattered):

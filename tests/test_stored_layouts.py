@@ -1,0 +1,164 @@
+"""Plans over rows that are stored in partitions (SIGMOD 2012, section 3): what is there is read as it is needed, and only
+what cannot be had so is moved."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from benchmarks.described import Described, parse, with_scans
+
+from unshuffle.algebra import operators as ops
+from unshuffle.algebra.logical import Scan
+from unshuffle.algebra.physical import Physical
+from unshuffle.cost.machine import Machine
+from unshuffle.optimizer import Options, optimize
+from unshuffle.partitions import Cut, Interval, of_partitions
+from unshuffle.properties import Delivered, HashFunction, Partitioned, RangeFunction, asc, hashed, ranged
+from unshuffle.verify import verify
+
+Store = Callable[[Scan], Scan]
+Plan = Callable[..., Physical]
+
+PAGES = """
+pages  rows=100000000
+    domain string width=20 distinct=100000
+    host string width=20 distinct=1000000
+    dir string width=20 distinct=10000000
+    v bigint distinct=1000000
+more  rows=100000000
+    domain string width=20 distinct=100000
+    host string width=20 distinct=1000000
+    dir string width=20 distinct=10000000
+    v bigint distinct=1000000
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    def optimized(text: str, **stores: Store) -> Physical:
+        bound = Described(tmp_path / "tables", parse(PAGES)).bind(text, "query")
+        bound = with_scans(bound, lambda scan: stores[scan.label](scan) if scan.label in stores else scan)
+        chosen = optimize(bound, Options(machine=Machine(cores=100)))
+        verify(chosen)
+        return chosen.outputs[0][1]
+
+    return optimized
+
+
+def in_ranges(names: str, *, count: int, offset: int = 0, rows: float = 1e8) -> Store:
+    """Ranges on the columns, of equal size, cut in the middle of a domain."""
+
+    def stored(scan: Scan) -> Scan:
+        columns = [next(c for c in scan.columns if c.name == name) for name in names.split()]
+        cuts = [(f"d{(i * 37 + offset):06}", "h5", "x")[: len(columns)] for i in range(1, count)]
+        layout = ranged([asc(c) for c in columns], cuts)
+        delivered = Delivered(layout, tuple(asc(c) for c in columns))
+        ends = [Cut(("d000000",)), *map(Cut, cuts), Cut(("e",))]
+        parts = [(Interval(low, high), rows / count) for low, high in itertools.pairwise(ends)]
+        assert isinstance(layout.function, RangeFunction)
+        return replace(scan, layout=delivered, stored=delivered, spread=of_partitions(layout.function.keys, parts))
+
+    return stored
+
+
+def in_buckets(names: str, count: int) -> Store:
+    def stored(scan: Scan) -> Scan:
+        columns = [next(c for c in scan.columns if c.name == name) for name in names.split()]
+        delivered = Delivered(hashed(columns, count), tuple(asc(c) for c in columns))
+        return replace(scan, layout=delivered, stored=delivered)
+
+    return stored
+
+
+def scans(plan: Physical) -> list[ops.FileScan]:
+    return [node.operator for node in plan.walk() if isinstance(node.operator, ops.FileScan)]
+
+
+def moves(plan: Physical) -> list[ops.Move]:
+    return [node.operator for node in plan.walk() if isinstance(node.operator, ops.Move)]
+
+
+def sorts(plan: Physical) -> list[ops.LocalSort]:
+    return [node.operator for node in plan.walk() if isinstance(node.operator, ops.LocalSort)]
+
+
+def on(scan: ops.FileScan) -> str:
+    layout = scan.layout.partitioning
+    return " ".join(c.name for c in layout.columns) if isinstance(layout, Partitioned) else ""
+
+
+def test_ranges_on_more_columns_are_read_as_ranges_on_the_first(plan: Plan) -> None:
+    found = plan(
+        "select domain, host, percentile(v, 0.5) from pages group by domain, host",
+        pages=in_ranges("domain host dir", count=200),
+    )
+    (scan,) = scans(found)
+    assert not moves(found)
+    assert on(scan) == "domain host"
+    assert scan.readers is not None
+
+
+def test_their_order_is_kept(plan: Plan) -> None:
+    found = plan(
+        "select domain, host, max(dir) from pages group by domain, host", pages=in_ranges("domain host dir", count=200)
+    )
+    assert not moves(found)
+    assert not sorts(found)
+    assert any(isinstance(node.operator, ops.StreamAggregate) for node in found.walk())
+
+
+def test_ranges_that_serve_are_read_as_they_lie(plan: Plan) -> None:
+    found = plan("select domain, max(v) from pages group by domain", pages=in_ranges("domain", count=200))
+    (scan,) = scans(found)
+    assert not moves(found)
+    assert scan.readers is None
+
+
+def test_two_streams_with_other_boundaries_are_joined_in_place(plan: Plan) -> None:
+    found = plan(
+        "select p.domain, p.host, p.v, m.v as w from pages p join more m on p.domain = m.domain and p.host = m.host",
+        pages=in_ranges("domain host dir", count=200),
+        more=in_ranges("domain host dir", count=200, offset=11),
+    )
+    left, right = scans(found)
+    assert not moves(found)
+    assert not sorts(found)
+    assert left.layout.partitioning.function == right.layout.partitioning.function
+
+
+def test_a_union_of_streams_is_grouped_in_place(plan: Plan) -> None:
+    found = plan(
+        """select domain, host, percentile(v, 0.5) from
+        (select * from pages union all select * from more) group by domain, host""",
+        pages=in_ranges("domain host dir", count=200),
+        more=in_ranges("domain host dir", count=100, offset=11),
+    )
+    assert not moves(found)
+    functions = {scan.layout.partitioning.function for scan in scans(found)}
+    assert len(functions) == 1
+
+
+def test_buckets_of_two_numbers_meet_at_their_common_divisor(plan: Plan) -> None:
+    found = plan(
+        "select p.domain, p.v, m.v as w from pages p join more m on p.domain = m.domain",
+        pages=in_buckets("domain", 100),
+        more=in_buckets("domain", 40),
+    )
+    assert not moves(found)
+    counts = {scan.layout.partitioning.function.partitions for scan in scans(found)}
+    assert len(counts) == 1
+    assert counts <= {20, 100, 200, 40}
+
+
+def test_coprime_buckets_are_moved(plan: Plan) -> None:
+    found = plan(
+        "select p.domain, p.v, m.v as w from pages p join more m on p.domain = m.domain",
+        pages=in_buckets("domain", 101),
+        more=in_buckets("domain", 97),
+    )
+    assert moves(found)
+    assert all(isinstance(m.how.scheme.function, HashFunction) for m in moves(found))
