@@ -98,6 +98,10 @@ class FileProblem(UserError):
     """A path that is missing, in the way, or not what it should be."""
 
 
+class StreamProblem(UserError):
+    """A structured stream that is not what its manifest says, or that another writer changed."""
+
+
 class DeclarationProblem(UserError):
     """A declared key or dependency that the data contradicts."""
 

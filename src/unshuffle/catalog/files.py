@@ -185,10 +185,24 @@ def footer(path: str) -> pa.parquet.FileMetaData:
         raise NotParquet(path) from None
 
 
-def parquet_file(path: str) -> pa.parquet.ParquetFile:
-    """A file to read rows from. INT96 timestamps are read in full: in nanoseconds, those far off would wrap around."""
+def parquet_file(path: str, verify: bool = False) -> pa.parquet.ParquetFile:
+    """A file to read rows from. INT96 timestamps are read in full: in nanoseconds, those far off would wrap around.
+    `verify` has the checksums of its pages looked at, where it has some."""
     system, inner = _system(path)
-    return pa.parquet.ParquetFile(inner, filesystem=system, coerce_int96_timestamp_unit="us")
+    return pa.parquet.ParquetFile(
+        inner, filesystem=system, coerce_int96_timestamp_unit="us", page_checksum_verification=verify
+    )
+
+
+def input_file(path: str) -> pa.NativeFile:
+    """The bytes of a file."""
+    system, inner = _system(path)
+    return system.open_input_file(inner)
+
+
+def is_file(path: str) -> bool:
+    info = _info(path)
+    return info is not None and info.type == pa.fs.FileType.File
 
 
 def _columns(footer: pa.parquet.FileMetaData) -> list[tuple[str, DataType]]:
