@@ -29,8 +29,9 @@ from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, DataType, Dependency, Key
 from unshuffle.catalog.statistics import TableStatistics
 from unshuffle.errors import Span
-from unshuffle.partitions import Histogram
+from unshuffle.partitions import Histogram, Interval
 from unshuffle.properties import Delivered
+from unshuffle.streams.store import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,11 @@ class Scan(_Leaf):
     layout: Delivered | None = None  # of files that are stored in partitions, in the columns that are read
     stored: Delivered | None = None  # the same in all columns of the files
     spread: Histogram | None = field(default=None, compare=False, repr=False)  # of rows, over the columns of `stored`
+    stream: Stream | None = None  # that the files are a version of
+    within: tuple[Interval, ...] | None = (
+        None  # of the order that the stream is sorted in: what else it has is not read
+    )
+    share: float = field(default=1.0, compare=False)  # of its bytes that are read
 
     def renamed(self, columns: Mapping[Column, Column]) -> Scan:
         """The same files under other column numbers, with all that is known of them."""

@@ -170,6 +170,7 @@ def _scan(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
     readers = getattr(op, "readers", None)
     # Of stored partitions that others read as well, a task looks at each row to see whether it is its own.
     again, chosen = (1.0, 0.0) if readers is None else (max(1.0, readers), m.filter_row)
+    again *= op.scan.share if isinstance(op, ops.FileScan) else 1.0
     cpu = model.elapsed(output.rows * again * (m.scan_row + chosen), output)
     disk = model.elapsed(output.bytes * again * m.scan_byte, output)
     startup = model.waves(output.partitions)  # the stage that it is in begins for the sake of an exchange

@@ -68,7 +68,6 @@ class Implement:
             if isinstance(stored, Partitioned) and scan.spread is not None:
                 group.spreads = (Spread(stored.columns, scan.spread),)
             yield implementation
-            return
         yield _over(scan, ops.FileScan(scan, Delivered(Serial())))
         pieces = self._pieces(group.rows, scan.files.bytes or group.bytes)
         if pieces > 1:

@@ -22,6 +22,7 @@ from unshuffle.rules import (
     push_join,
     push_semi,
     unnest,
+    within,
 )
 from unshuffle.rules.eliminate import decide_filter, simplify_reflexive
 from unshuffle.rules.prune import DROP_WINDOW, Pruned, prune_columns
@@ -34,7 +35,7 @@ ROUNDS = 5
 
 DOWN = (*push_join.RULES, *push.RULES)
 UP = (*desugar.RULES, *projects.RULES, *empty.RULES, *infer.RULES, simplify_reflexive, decide_filter)
-AFTER_PRUNING = (*projects.RULES, *eliminate.RULES, *eliminate_join.RULES)
+AFTER_PRUNING = (*projects.RULES, *eliminate.RULES, *eliminate_join.RULES, *within.RULES)
 
 
 def normalize(plan: Plan, context: Rewriting) -> Plan:

@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import Cast, Ref
+from unshuffle.algebra.expressions import Cast, Expression, Ref
 from unshuffle.algebra.logical import Plan
 from unshuffle.algebra.physical import Physical
 from unshuffle.algebra.sql import quote
@@ -49,14 +49,16 @@ from unshuffle.properties import (
     RangeFunction,
     Repartitioning,
     Replicated,
+    Sampled,
     Scattered,
     Serial,
     Sorted,
 )
 from unshuffle.rules.sorted_inputs import in_input_order
-from unshuffle.spark import bridge, user_operators
+from unshuffle.spark import bridge, stored, user_operators
 from unshuffle.spark.faithful import below_first_rows
 from unshuffle.spark.numbering import numbered
+from unshuffle.spark.range_number import range_number
 from unshuffle.spark.straight import Straight, name_of, names_of
 
 
@@ -131,8 +133,13 @@ class Lowering(Straight):
 
     # --- leaves
 
-    def _scan(self, node: Physical, operator: ops.FileScan) -> Lowered:
-        return self._read(node, self.sql(operator.scan))
+    def _scan(self, node: Physical, operator: ops.FileScan, predicate: Expression | None = None) -> Lowered:
+        """Rows that are stored in a layout are known by the number of the partition."""
+        if not isinstance(operator.layout.partitioning, Partitioned):
+            return self._read(node, self.sql(operator.scan))
+        number = self._new("_p", pa.int32())
+        frame = stored.rows(self._spark, operator, number.spark_name, predicate)
+        return Lowered(self._rows_of(frame), (number,), (number,), numbered=True)
 
     def _table(self, node: Physical, operator: ops.TableRead) -> Lowered:
         return self._read(node, self.sql(operator.table))
@@ -180,7 +187,9 @@ class Lowering(Straight):
     # --- a row at a time
 
     def _select(self, node: Physical, operator: ops.Select) -> Lowered:
-        given = self.lower(node.inputs[0])
+        (below,) = node.inputs
+        is_pushed = isinstance(below.operator, ops.FileScan) and stored.can_choose(operator.predicate)
+        given = self._scan(below, below.operator, operator.predicate) if is_pushed else self.lower(below)
         return replace(given, text=f"SELECT * FROM ({given.text}) WHERE {self._expression(operator.predicate)}")
 
     def _compute(self, node: Physical, operator: ops.Compute) -> Lowered:
@@ -277,10 +286,7 @@ class Lowering(Straight):
             one, other = (self._key(given, key, side) for side, given in enumerate((left, right)))
             parts.append(f"{one} {'<=>' if key.null_safe else '='} {other}")
         if node.alternative == "pair-wise" and left.numbered and right.numbered:
-            # After the keys that determine it, as in every list of keys.
-            on = _layout_columns(node.inputs[0])
-            place = 1 + max((i for i, key in enumerate(keys) if key.columns[0] in on), default=len(keys))
-            parts.insert(place, f"{name_of(left.carriers[0])} = {name_of(right.carriers[0])}")
+            parts.insert(0, f"{name_of(left.carriers[0])} = {name_of(right.carriers[0])}")
         if operator.rest is not None:
             parts.append(self._expression(operator.rest))
         return " AND ".join(parts)
@@ -357,6 +363,9 @@ class Lowering(Straight):
 
     def _in_order(self, node: Physical, operator: ops.InOrder) -> Lowered:
         given = self.lower(node.inputs[0])
+        if given.numbered:  # in order from one number to the next
+            order = f" SORT BY {_order(operator.keys)}" if isinstance(node.inputs[0].operator, ops.LocalSort) else ""
+            return replace(given, text=f"SELECT * FROM ({given.text}){order}")
         ranges = given.ranges or {}
         keys = [key.on(ranges.get(key.column, key.column)) for key in operator.keys]
         return replace(given, text=f"SELECT * FROM ({given.text}) ORDER BY {_order(keys)}")
@@ -456,6 +465,13 @@ class Lowering(Straight):
         match scheme:
             case None:
                 return Lowered(text), bridge.SendToOne()
+            case Partitioned(function=RangeFunction() as function, columns=on) if not isinstance(
+                function.boundaries, Sampled
+            ):
+                number = self._new("_p", pa.int32())
+                of = range_number(self._spark, [F.col(quote(c.spark_name)) for c in on], function)
+                text = self._rows_of(self._query(text).withColumn(number.spark_name, of))
+                return self._by_number(text, number, function.partitions)
             case Partitioned(function=RangeFunction(keys=orders), columns=on):
                 keys = tuple((c.spark_name, o.descending, o.nulls_first) for c, o in zip(on, orders, strict=True))
                 return Lowered(text, on, ranges={c: c for c in on}), bridge.SendByRange(
@@ -470,8 +486,7 @@ class Lowering(Straight):
             number = self._new("_p", pa.int32())
             hashed = ", ".join(_normal(self._typed(column, type_), type_) for column, type_ in typed)
             text = f"SELECT *, pmod(hash({hashed}), {partitions}) AS {name_of(number)} FROM ({text})"
-            by = bridge.SendByHash((number.spark_name,), partitions, numbered=True)
-            return Lowered(text, (number,), (number,), numbered=True), by
+            return self._by_number(text, number, partitions)
         casts = {(column, type_): self._new(column.name, type_) for column, type_ in typed if column.type != type_}
         if casts:
             made = ", ".join(f"{self._typed(*of)} AS {name_of(column)}" for of, column in casts.items())
@@ -479,6 +494,11 @@ class Lowering(Straight):
         carriers = tuple(casts.get(of, of[0]) for of in typed)
         by = bridge.SendByHash(tuple(c.spark_name for c in carriers), partitions)
         return Lowered(text, carriers, tuple(casts.values()), casts), by
+
+    @staticmethod
+    def _by_number(text: str, number: Column, partitions: int) -> tuple[Lowered, bridge.Sending]:
+        by = bridge.SendByHash((number.spark_name,), partitions, numbered=True)
+        return Lowered(text, (number,), (number,), numbered=True), by
 
     # --- helpers
 
@@ -514,12 +534,13 @@ def _moved(move: Physical) -> tuple[Column, ...]:
 
 
 def _with_carriers(keys: Sequence[Column], given: Lowered, below: Physical) -> list[Column]:
-    """Each carrier right after the keys that determine it: what is sorted by a longer list is then sorted by a shorter."""
+    """Each carrier right after the keys that determine it: what is sorted by a longer list is then sorted by a shorter. The
+    number of the partition is the first of all: rows that are stored in an order are in that order inside it."""
+    if given.numbered and keys:
+        return [*given.carriers, *keys]
     found: list[Column] = []
     made: dict[Column, tuple[Column, ...]] = {carrier: (column,) for (column, _), carrier in given.casts.items()}
     waiting = {c: made.get(c, (c,)) for c in given.carriers if keys and c not in keys}
-    if given.numbered:
-        waiting = dict.fromkeys(waiting, _layout_columns(below))
     for key in keys:
         found.append(key)
         for carrier, source in list(waiting.items()):
@@ -527,11 +548,6 @@ def _with_carriers(keys: Sequence[Column], given: Lowered, below: Physical) -> l
                 found.append(carrier)
                 del waiting[carrier]
     return [*found, *waiting]
-
-
-def _layout_columns(node: Physical) -> tuple[Column, ...]:
-    layout = node.delivered.partitioning
-    return layout.columns if isinstance(layout, Partitioned) else ()
 
 
 def _only(given: Lowered, columns: Sequence[Column]) -> str:

@@ -1,5 +1,6 @@
-"""Which exchanges Spark must know by the number of the partition, because it does not see their layout by columns: where a
-join's inputs are laid out by some of its keys alone, and where keys are hashed or compared in a form of Spark's own."""
+"""Which layouts Spark must know by the number of the partition, because it does not see them by columns: those of stored rows
+and of ranges that we choose, where a join's inputs are laid out by some of its keys alone, and where keys are hashed or
+compared in a form of Spark's own."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ import pyarrow as pa
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
 from unshuffle.optimizer import Optimized
-from unshuffle.properties import HashFunction, JoinKey, Partitioned
+from unshuffle.properties import HashFunction, JoinKey, Partitioned, RangeFunction, Sampled
 
 
 def numbered(optimized: Optimized, spools: dict[int, Physical]) -> set[int]:
-    """The exchanges whose layout Spark knows only by the partition's number."""
+    """The exchanges and scans whose layout Spark knows only by the partition's number."""
     found: set[int] = set()
-    alike: list[set[int]] = []  # exchanges that make inputs of one operator
+    alike: list[set[int]] = []  # what makes inputs of one operator
     for root in optimized.roots:
         for node in root.walk():
             operator: Any = node.operator
-            if isinstance(operator, ops.Move) and _is_hashed_by_number(operator):
+            if _is_stored(operator) or (isinstance(operator, ops.Move) and _is_by_number(operator)):
                 found.add(id(node))
             if node.alternative == "partition-wise":
                 alike.append(_all_sources(node, spools))
@@ -46,13 +47,19 @@ def _all_sources(node: Physical, spools: dict[int, Physical]) -> set[int]:
     return {id(source) for child in node.inputs for source in _sources(child, spools)}
 
 
-def _is_hashed_by_number(move: ops.Move) -> bool:
-    scheme = getattr(move.how, "scheme", None)
-    return (
-        isinstance(scheme, Partitioned)
-        and isinstance(scheme.function, HashFunction)
-        and any(t is None or pa.types.is_floating(t) or pa.types.is_nested(t) for t in scheme.function.types)
-    )
+def _is_stored(operator: Any) -> bool:
+    return isinstance(operator, ops.FileScan) and isinstance(operator.layout.partitioning, Partitioned)
+
+
+def _is_by_number(move: ops.Move) -> bool:
+    function = getattr(getattr(move.how, "scheme", None), "function", None)
+    match function:
+        case HashFunction(types=types):
+            return any(t is None or pa.types.is_floating(t) or pa.types.is_nested(t) for t in types)
+        case RangeFunction(boundaries=boundaries):
+            return not isinstance(boundaries, Sampled)
+        case _:
+            return False
 
 
 def _is_null_safe(operator: Any) -> bool:
@@ -74,10 +81,12 @@ def _are_all_keys(child: Physical, keys: Sequence[JoinKey], side: int) -> bool:
 
 
 def _sources(node: Physical, spools: dict[int, Physical]) -> Iterator[Physical]:
-    """The exchanges that made the layout of a plan. What is laid out alike is so on both sides of a join."""
+    """The exchanges and scans that made the layout of a plan. What is laid out alike is so on both sides of a join."""
     operator: Any = node.operator
     match operator:
         case ops.Move():
+            yield node
+        case ops.FileScan() if _is_stored(operator):
             yield node
         case ops.ReadSpool():
             yield from _sources(spools[operator.spool], spools)

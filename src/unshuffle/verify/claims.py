@@ -77,11 +77,11 @@ def check_leaf(node: Physical) -> None:
         plain = replace(operator, layout=stored or Delivered(Scattered()), readers=None)
         if not isinstance(layout, Partitioned) or plain.read_as(layout) != operator:
             raise refused(node, f"claims to read its files as {operator.layout}, which they cannot be read as")
-    elif stored is not None:
+    elif operator.layout.local or not isinstance(operator.layout.partitioning, Serial | Scattered):
+        if stored is None:
+            raise refused(node, f"claims that its files are laid out {operator.layout}, but nothing is known of that")
         if operator.layout != stored:
             raise refused(node, f"claims that its files are laid out {operator.layout}, but they are {stored}")
-    elif operator.layout.local or not isinstance(operator.layout.partitioning, Serial | Scattered):
-        raise refused(node, f"claims that its files are laid out {operator.layout}, but nothing is known of that")
 
 
 def check_exchange(node: Physical, operator: ops.Move, given: Delivered, facts: Dependencies) -> None:
