@@ -39,9 +39,14 @@ more  rows=100000000
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    def optimized(text: str, **stores: Store) -> Physical:
+    def optimized(text: str, into: tuple[str, int] | None = None, **stores: Store) -> Physical:
         bound = Described(tmp_path / "tables", parse(PAGES)).bind(text, "query")
         bound = with_scans(bound, lambda scan: stores[scan.label](scan) if scan.label in stores else scan)
+        if into is not None:
+            (output,) = bound.outputs
+            column = next(c for c in output.plan.columns if c.name == into[0])
+            layout = Delivered(hashed([column], into[1]), (asc(column),))
+            bound = replace(bound, outputs=(replace(output, layout=layout),))
         chosen = optimize(bound, Options(machine=Machine(cores=100)))
         verify(chosen)
         return chosen.outputs[0][1]
@@ -162,3 +167,17 @@ def test_coprime_buckets_are_moved(plan: Plan) -> None:
     )
     assert moves(found)
     assert all(isinstance(m.how.scheme.function, HashFunction) for m in moves(found))
+
+
+def test_buckets_are_split_for_a_join_and_merged_for_what_is_written(plan: Plan) -> None:
+    found = plan(
+        """select p.domain, percentile(p.v + m.v, 0.5) as middle from pages p join more m on p.domain = m.domain
+        group by p.domain""",
+        into=("domain", 50),
+        pages=in_buckets("domain", 100),
+        more=in_buckets("domain", 200),
+    )
+    assert all(move.readers is not None for move in moves(found))
+    layout = found.delivered.partitioning
+    assert isinstance(layout, Partitioned)
+    assert layout.function.partitions == 50

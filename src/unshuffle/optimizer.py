@@ -32,7 +32,7 @@ from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.cost.cardinality import distinct_after, estimate
 from unshuffle.cost.machine import Machine, this_machine
 from unshuffle.cost.model import CostModel
-from unshuffle.properties import Dependencies, Replicated, Required
+from unshuffle.properties import Dependencies, Exactly, Partitioned, Replicated, Required
 from unshuffle.properties.through import through_project
 from unshuffle.rules import aggregates, decompose, joins, tops
 from unshuffle.rules.implement import Implement
@@ -146,6 +146,7 @@ class _Run:
         gathered = gather_joins if order_joins.__name__ not in options.disabled else lambda plan: plan
         plans = gathered(Foreign("", tuple(("", output.plan) for output in script.outputs), (), "")).children
         self.roots = [self.memo.insert(plan) for plan in plans]
+        self.wanted = [_wanted(output) for output in script.outputs]
         self.apart = [(plan, self.memo.insert(gathered(plan))) for plan in _standing_alone(script)]
         self._keeps = options.keeps
         self._again: dict[int, list[Implementation]] = {}  # how each use of a shared rowset computes it for itself
@@ -173,6 +174,8 @@ class _Run:
         ranking = Ranking(self.search)
         kept = sum(plan.cost + self._keeping(number) for number, plan in self.search.spools.items())
         best = (*outputs, *(plan for _, plan in subqueries))
+        if any(wanted != Required() for wanted in self.wanted):
+            return  # other plans are told of what may lie anyhow
         for cost, plans in ranking.plans([*self.roots, *(group for _, group in self.apart)]):
             if not ranking.same(plans, best):
                 apart = zip((plan for plan, _ in subqueries), plans[len(outputs) :], strict=True)
@@ -196,7 +199,7 @@ class _Run:
 
     def best(self) -> tuple[list[Physical], tuple[Spool, ...], tuple[tuple[Plan, Physical], ...], float]:
         self._decide_spools()
-        outputs = [self.search.best(group) for group in self.roots]
+        outputs = [self.search.best(group, wanted) for group, wanted in zip(self.roots, self.wanted, strict=True)]
         apart = tuple((plan, self.search.best(group)) for plan, group in self.apart)
         spools = tuple(
             Spool(group.name or "", group.number, self.search.spools[group.number], len(uses), self._is_kept(group))
@@ -285,8 +288,9 @@ class _Run:
         total = 0.0
         for number, plan in self.search.spools.items():
             total += plan.cost + self._keeping(number)
-        for group in (*self.roots, *(group for _, group in self.apart)):
-            found = self.search.solve(group, limit=limit - total)
+        roots = (*zip(self.roots, self.wanted, strict=True), *((group, Required()) for _, group in self.apart))
+        for group, wanted in roots:
+            found = self.search.solve(group, wanted, limit - total)
             if found is None:
                 return inf
             total += found.cost
@@ -295,6 +299,13 @@ class _Run:
 
 # Requirements that are tried for a shared rowset.
 TRIED = 3
+
+
+def _wanted(output: Output) -> Required:
+    layout = output.layout.partitioning if output.layout is not None else None
+    if not isinstance(layout, Partitioned):
+        return Required()
+    return Required(Exactly(layout), output.layout.local if output.layout is not None else ())
 
 
 def _ends_in_exchange(plan: Physical) -> bool:

@@ -568,11 +568,13 @@ class StreamTarget:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A result of a script: a plan, the names its columns go by, and where it goes (None: to the caller)."""
+    """A result of a script: a plan, the names its columns go by, and where it goes (None: to the caller). Its rows are to
+    be laid out as in `layout`, where it says how."""
 
     plan: Plan
     target: Target | StreamTarget | None
     span: Span | None = field(default=None, compare=False)
+    layout: Delivered | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -335,7 +335,7 @@ def _read_in_place(model: CostModel, readers: float, op: ops.Move, given: Amount
     if isinstance(merge, SortMerge):
         work += given.rows * model.sorting(merge.keys, given.partitions)
     cpu = model.elapsed(work, output)
-    startup = model.start(output.partitions)
+    startup = model.waves(output.partitions)  # its tasks are those of the stage that it is in
     return Cost(cpu + startup, cpu=cpu, startup=startup)
 
 

@@ -437,8 +437,10 @@ class Search:
     ) -> Physical:
         amount = self.amount(group, delivered)
         own = self.model.cost(operator, [each.amount for each in inputs], amount)
-        if isinstance(operator, Move) and operator.samples:
-            own = replace(own, seconds=own.seconds + group.again, cpu=own.cpu + group.again)
+        if isinstance(operator, Move) and (operator.samples or (operator.readers or 0.0) > 1.0):
+            # Rows are computed to be looked at first, or for each who reads them in place.
+            again = group.again * (1.0 if operator.readers is None else operator.readers - 1.0)
+            own = replace(own, seconds=own.seconds + again, cpu=own.cpu + again)
         total = own.seconds + sum(each.cost for each in inputs)
         return Physical(operator, inputs, delivered, group.facts, amount, own, total, alternative, group=group.number)
 

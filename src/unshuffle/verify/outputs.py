@@ -8,7 +8,18 @@ from unshuffle.algebra import logical
 from unshuffle.algebra.expressions import Ref, Subquery, walk
 from unshuffle.algebra.physical import Physical
 from unshuffle.catalog.schema import Column, names
-from unshuffle.properties import Delivered, Dependencies, OnePartition, Proof, RangeOrdered, Required, Sorted, match
+from unshuffle.properties import (
+    Delivered,
+    Dependencies,
+    Exactly,
+    OnePartition,
+    Partitioned,
+    Proof,
+    RangeOrdered,
+    Required,
+    Sorted,
+    match,
+)
 from unshuffle.search.enforcers import sort_keys
 from unshuffle.verify.derivation import Derivation, Standing, check_planned
 from unshuffle.verify.rederive import read_back
@@ -22,7 +33,10 @@ def check_outputs(optimized: Optimized, derivation: Derivation) -> None:
     for output, plan in optimized.outputs:
         root = derivation.of(plan)
         check_planned(root, tuple(output.plan.columns))
-        check_order(root, asked_order(output.plan))
+        if output.layout is None:
+            check_order(root, asked_order(output.plan))
+        else:  # in its own order, whatever the query says
+            check_layout(root, output.layout)
     for spool in optimized.spools:
         check_planned(derivation.of(spool.plan), spool.plan.columns)
     for asked, plan in optimized.subqueries:
@@ -61,6 +75,13 @@ def check_order(root: Standing, keys: tuple[Sorted, ...]) -> None:
     if not in_order(root.delivered, keys, root.facts):
         wanted = ", ".join(map(str, keys))
         raise refused(root.node, f"must yield rows in the order {wanted}, but delivers {root.delivered}")
+
+
+def check_layout(root: Standing, wanted: Delivered) -> None:
+    place = wanted.partitioning
+    required = Required(Exactly(place), wanted.local) if isinstance(place, Partitioned) else Required()
+    if not isinstance(match(root.delivered, required, root.facts), Proof):
+        raise refused(root.node, f"must yield rows laid out {wanted}, but delivers {root.delivered}")
 
 
 def in_order(delivered: Delivered, keys: tuple[Sorted, ...], facts: Dependencies) -> bool:
