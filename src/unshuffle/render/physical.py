@@ -20,8 +20,10 @@ from unshuffle.properties import (
     InitialPartitioning,
     PartialMerge,
     PartialPartitioning,
+    Partitioned,
     Repartitioning,
     Replicated,
+    partitions_of,
 )
 from unshuffle.properties.exchange import ConcatMerge, Exchange, SortConcatMerge, SortMerge
 from unshuffle.render.layouts import Layouts
@@ -106,7 +108,14 @@ class Drawing:
 
     def scan(self, op: ops.FileScan) -> Described:
         columns = self.names.listed(op.columns)
-        return "Scan", [("", op.scan.label), ("columns", columns)]
+        stored = partitions_of(op.scan.stored.partitioning) if op.scan.stored is not None else None
+        read = ""
+        if op.readers is not None:
+            read = f"{stored:,} stored partitions in place, each by {op.readers:.3g} tasks"
+        elif isinstance(op.layout.partitioning, Partitioned):
+            read = f"{stored or partitions_of(op.layout.partitioning):,} stored partitions as they lie"
+        share = "" if op.scan.within is None else f"{100 * op.scan.share:.3g} % of the bytes"
+        return "Scan", [("", op.scan.label), ("columns", columns), ("reads", ", ".join(filter(None, (read, share))))]
 
     def table(self, op: ops.TableRead) -> Described:
         return "Table", [("", ".".join(op.table.name)), ("columns", self.names.listed(op.columns))]
