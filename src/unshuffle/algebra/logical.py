@@ -30,6 +30,7 @@ from unshuffle.catalog.schema import Column, DataType, Dependency, Key
 from unshuffle.catalog.statistics import TableStatistics
 from unshuffle.errors import Span
 from unshuffle.properties import Delivered
+from unshuffle.streams.store import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,7 @@ class Scan(_Leaf):
     span: Span | None = field(default=None, compare=False)
     statistics: TableStatistics | None = field(default=None, compare=False)
     layout: Delivered | None = None  # of files that are stored in partitions
+    stream: Stream | None = field(default=None, compare=False, repr=False)  # the version that the files are of
 
     def renamed(self, columns: Mapping[Column, Column]) -> Scan:
         """The same files under other column numbers, with all that is known of them."""
@@ -145,6 +147,7 @@ class Scan(_Leaf):
             keys=tuple(named(key) for key in self.keys),
             dependencies=tuple(Dependency(named(d.determinant), named(d.dependent)) for d in self.dependencies),
             statistics=self.statistics.renamed(columns) if self.statistics is not None else None,
+            layout=self.layout.renamed(columns) if self.layout is not None else None,
         )
 
 

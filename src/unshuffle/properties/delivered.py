@@ -8,7 +8,7 @@ and every GROUP BY can.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from unshuffle.catalog.schema import Column, DataType
@@ -24,6 +24,7 @@ from unshuffle.properties.functions import (
     Split,
 )
 from unshuffle.properties.structure import (
+    Action,
     Global,
     Grouped,
     Local,
@@ -69,6 +70,20 @@ Partitioning = Serial | Scattered | Replicated | Partitioned
 class Delivered:
     partitioning: Partitioning
     local: Local = ()
+
+    def renamed(self, columns: Mapping[Column, Column]) -> Delivered:
+        """The same of columns under other numbers."""
+
+        def action(of: Action) -> Action:
+            if isinstance(of, Sorted):
+                return of.on(columns[of.column])
+            return Grouped(frozenset(columns[column] for column in of.columns))
+
+        layout = self.partitioning
+        if isinstance(layout, Partitioned):
+            on = tuple(columns[column] for column in layout.columns)
+            layout = Partitioned(layout.function, on, layout.nulls_apart)
+        return Delivered(layout, tuple(map(action, self.local)))
 
     def __str__(self) -> str:
         return f"{{{self.partitioning}; {show(self.local)}}}"

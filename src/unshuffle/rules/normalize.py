@@ -21,6 +21,7 @@ from unshuffle.rules import (
     push,
     push_join,
     push_semi,
+    stored_layouts,
     unnest,
 )
 from unshuffle.rules.eliminate import decide_filter, simplify_reflexive
@@ -33,7 +34,16 @@ from unshuffle.rules.traverse import Done, ascend, descend, has_subqueries
 ROUNDS = 5
 
 DOWN = (*push_join.RULES, *push.RULES)
-UP = (*desugar.RULES, *projects.RULES, *empty.RULES, *infer.RULES, simplify_reflexive, decide_filter)
+# A line to take away when plans read streams as they are stored: forget_stored_layout.
+UP = (
+    *stored_layouts.RULES,
+    *desugar.RULES,
+    *projects.RULES,
+    *empty.RULES,
+    *infer.RULES,
+    simplify_reflexive,
+    decide_filter,
+)
 AFTER_PRUNING = (*projects.RULES, *eliminate.RULES, *eliminate_join.RULES)
 
 

@@ -40,7 +40,7 @@ Laid = Literal["anyhow", "partitioned", "sorted"]
 
 SAMPLE = 20_000  # rows that ranges are chosen by
 _SEED = 7
-_SETTINGS = {
+_SETTINGS: dict[str, str | int | bool | None] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": False,
@@ -124,7 +124,8 @@ class PendingStreams:
         # Rows that are sorted by other means must not be sorted by the partition's number: with a writer for each
         # partition of a task, and there is one, Spark does not.
         writers = 1 if laid == "sorted" else 0
-        with temporarily(self._spark, **_SETTINGS, **{"spark.sql.maxConcurrentOutputFileWriters": writers}):
+        settings = {**_SETTINGS, "spark.sql.maxConcurrentOutputFileWriters": writers}
+        with temporarily(self._spark, **settings):
             rows.write.partitionBy(number).options(**options).parquet(staging)
 
     def __enter__(self) -> PendingStreams:
