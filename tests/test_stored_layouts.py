@@ -65,7 +65,8 @@ def in_ranges(names: str, *, count: int, offset: int = 0, rows: float = 1e8) -> 
         ends = [Cut(("d000000",)), *map(Cut, cuts), Cut(("e",))]
         parts = [(Interval(low, high), rows / count) for low, high in itertools.pairwise(ends)]
         assert isinstance(layout.function, RangeFunction)
-        return replace(scan, layout=delivered, stored=delivered, spread=of_partitions(layout.function.keys, parts))
+        spread = of_partitions(layout.function.keys, parts)
+        return replace(scan, layout=delivered, stored=delivered, spread=spread, spread_on=tuple(columns))
 
     return stored
 

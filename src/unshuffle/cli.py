@@ -17,12 +17,14 @@ from rich.table import Table
 
 from unshuffle.errors import UnshuffleError, UserError
 from unshuffle.session import Analyzed, Comparison, Measured, Result, Session
+from unshuffle.stream_commands import app as stream_app
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(stream_app, name="stream")
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 

@@ -90,7 +90,7 @@ class Declarations:
         if how not in ("data", "trust"):
             raise DeclarationProblem(f"check={how!r} is neither 'data' nor 'trust'")
         declaration = _resolved(label, declaration, rowset.columns)
-        paths, name = ((), rowset.name) if isinstance(rowset, TableScan) else (rowset.files.paths, ())
+        paths, name = ((), rowset.name) if isinstance(rowset, TableScan) else (_paths(rowset), ())
         if how == "data":
             self.check(Claim(label, rowset, declaration))
         made = _OfTable(label, paths, name, declaration, how == "trust")
@@ -314,12 +314,17 @@ def _in_order(declaration: Declaration) -> Declaration:
             return DeclaredDependency(tuple(sorted(determinant)), tuple(sorted(set(dependent) - set(determinant))))
 
 
+def _paths(scan: Scan) -> tuple[str, ...]:
+    """What a declaration is of: a stream in all its versions, or files."""
+    return scan.files.paths if scan.stream is None else (scan.stream.path,)
+
+
 def _is_of(declared: _OfTable, rowset: Scan | TableScan) -> bool:
     """Does a rowset read the table of a declaration, or a part of its files?"""
     if isinstance(rowset, TableScan):
         return _is_named(declared, rowset.name)
     whole = [files.absolute(path) for path in declared.paths]
-    read = [files.absolute(path) for path in rowset.files.paths]
+    read = [files.absolute(path) for path in _paths(rowset)]
     return all(any(path == above or path.startswith(above + "/") for above in whole) for path in read)
 
 

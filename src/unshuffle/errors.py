@@ -6,7 +6,8 @@ prints it and exits with 2. An `InternalError` names the invariant of ours that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -80,6 +81,16 @@ class UserError(UnshuffleError):
         if self.hint:
             lines.append(f"  {self.hint}")
         return "\n".join(lines)
+
+
+@contextmanager
+def located(span: Span | None) -> Iterator[None]:
+    """What is wrong with a thing, at the place where the script names it."""
+    try:
+        yield
+    except UserError as problem:
+        problem.span = problem.span or span
+        raise
 
 
 class SyntaxProblem(UserError):

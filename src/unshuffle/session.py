@@ -21,8 +21,17 @@ from unshuffle.catalog.declared import Declaration, DeclaredDependency, Declared
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.declared import Declarations, How, Step
-from unshuffle.errors import FileProblem, NotOptimizedWarning, Source, SyntaxProblem, UnshuffleError, UserError
-from unshuffle.language.bind_script import bind, bind_table
+from unshuffle.errors import (
+    FileProblem,
+    NotOptimizedWarning,
+    Source,
+    SyntaxProblem,
+    UnshuffleError,
+    UserError,
+    located,
+)
+from unshuffle.language.bind_script import bind, bind_stream, bind_table
+from unshuffle.language.bind_stream import wanted_for
 from unshuffle.language.functions import Arity, Function, Kind
 from unshuffle.language.parameters import Parameters
 from unshuffle.language.preprocess import read_source
@@ -30,6 +39,8 @@ from unshuffle.loading import load
 from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer
 from unshuffle.render.html import page
 from unshuffle.render.tree import tree
+from unshuffle.streams import Stream, Wanted
+from unshuffle.streams.wanted import Names, sorted_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -211,18 +222,30 @@ class Session:
         """Runs a script and writes its outputs: all of them, or, if anything fails, none."""
         self._refuse_connect("running a script")
         script = self._bind_file(file, params, will_write=True)
-        self._refuse_streams(script)
-        from unshuffle.spark import files, results
+        from unshuffle.spark import files, results, streams
 
         with self._failures_explained(script), self._planned(script) as frames:
             counted = [results.counted(frame) for frame in frames]
-            with self._measured() as measurement, files.PendingOutputs(self.spark) as pending:
-                for output, (frame, _) in zip(script.outputs, counted, strict=True):
-                    if isinstance(output.target, Target):
-                        pending.write(frame, [c.name for c in output.plan.columns], output.target)
-                    else:
-                        results.consume(frame)
-                pending.commit()
+            with (
+                self._measured() as measurement,
+                files.PendingOutputs(self.spark) as pending,
+                streams.PendingStreams(self.spark) as stored,
+            ):
+                for output, plain, (frame, _) in zip(script.outputs, frames, counted, strict=True):
+                    match output.target:
+                        case Target() as target:
+                            pending.write(frame, [c.name for c in output.plan.columns], target)
+                        case StreamTarget() as target:
+                            with located(output.span):
+                                stored.write(frame, target.path, wanted_for(target), sample=plain)
+                        case None:
+                            results.consume(frame)
+                stored.commit()
+                try:
+                    pending.commit()
+                except BaseException:
+                    stored.withdraw()
+                    raise
             rows = [count() for _, count in counted]
             shown = tuple(
                 self._result(output, frame, count)
@@ -263,7 +286,6 @@ class Session:
         """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""
         self._refuse_connect("comparing")
         script = self._bind_file(file, params)
-        self._refuse_streams(script)
         from unshuffle.spark import compare, results
 
         sides: dict[str, list[Any]] = {"baseline": [], "optimized": []}
@@ -302,6 +324,59 @@ class Session:
         for each in done:
             save(each.statistics, each.stored_in)
         return done
+
+    def write_stream(
+        self,
+        what: DataFrame | str | Path,
+        path: str | Path,
+        *,
+        clustered_by: Names = (),
+        sorted_by: Names = (),
+        ranged: bool = False,
+        partitions: int | None = None,
+        boundaries: Sequence[Sequence[object]] | None = None,
+        reference: str | Path | None = None,
+        keys: Sequence[Sequence[str]] = (),
+        dependencies: Sequence[tuple[Sequence[str], Sequence[str]]] = (),
+        overwrite: bool = False,
+        params: Params | None = None,
+    ) -> Stream:
+        """Stores rows as a structured stream, clustered by a hash of some columns, or by ranges of them. `what` is a
+        DataFrame, a table or Parquet files, or a .sql or .scope file of one query. A column may be followed by DESC.
+
+        Without `partitions`, their number comes from the size of the rows. Ranges are chosen for partitions of about equal
+        size, unless `boundaries` says where they begin. `reference` is another stream, whose partitioning is repeated.
+        Keys and dependencies are checked on the rows. A stream that exists gets a new version if `overwrite` says so."""
+        self._refuse_connect("writing a structured stream")
+        wanted = Wanted(
+            sorted_names(clustered_by),
+            sorted_names(sorted_by),
+            ranged,
+            partitions,
+            None if boundaries is None else tuple(map(tuple, boundaries)),
+            None if reference is None else str(reference),
+            tuple(DeclaredKey(tuple(key)) for key in keys),
+            tuple(DeclaredDependency(tuple(left), tuple(right)) for left, right in dependencies),
+            overwrite,
+        )
+        if not isinstance(what, str | Path):
+            if self._spark is None:
+                self._use(what.sparkSession)
+            with self._failures_explained(Script(())):
+                from unshuffle.spark import streams
+
+                return streams.write(what, str(path), wanted)
+        script = self._bind_rows(what, params)
+        with self._failures_explained(script), self._planned(script) as frames:
+            from unshuffle.spark import streams
+
+            return streams.write(frames[0], str(path), wanted)
+
+    def read_stream(self, path: str | Path) -> DataFrame:
+        """The rows of the newest version of a structured stream. They stay those of that version."""
+        script = bind_stream(str(path), self._catalog, self._declarations, self._environment())
+        with self._planned(script, keeps=False) as frames:
+            return frames[0]
 
     def declare_key(self, table: str | Path, *columns: str, check: How = "data") -> None:
         """No two rows of a table agree on these columns, NULL agreeing with NULL. The table is one that queries know by
@@ -383,6 +458,16 @@ class Session:
             raise FileProblem(f"{str(path)!r} is neither a .scope script nor a .sql file")
         source = read_source(path)
         return self._bind(source, params, is_script=path.suffix == ".scope", will_write=will_write)
+
+    def _bind_rows(self, what: str | Path, params: Params | None) -> Script:
+        """A table, Parquet files, or a file of one query, as a script of one query."""
+        if not str(what).endswith((".scope", ".sql")):
+            rowset = bind_table(what, self._tables, self._environment(), self._catalog)
+            return Script((Output(rowset, None),))
+        script = self._bind_file(what, params)
+        if len(script.outputs) != 1:
+            raise SyntaxProblem(f"expected one query, but {str(what)!r} has {len(script.outputs)} outputs")
+        return replace(script, outputs=tuple(replace(output, target=None) for output in script.outputs))
 
     def _bind(self, source: Source, params: Params | None, is_script: bool, will_write: bool = False) -> Script:
         parameters = Parameters(params or {})
@@ -504,16 +589,6 @@ class Session:
         path = output.target.path if output.target is not None else None
         first = results.first_rows(self.spark, frame, output)
         return Result(path, tuple(frame.columns), rows, tuple(tuple(row) for row in first))
-
-    @staticmethod
-    def _refuse_streams(script: Script) -> None:
-        for output in script.outputs:
-            if isinstance(output.target, StreamTarget):
-                raise FileProblem(
-                    f"the structured stream {output.target.path!r} cannot be written",
-                    output.span,
-                    "this version has no storage for structured streams yet; use OUTPUT ... USING Parquet()",
-                )
 
 
 class _LazyEnvironment:

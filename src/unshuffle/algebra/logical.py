@@ -135,11 +135,12 @@ class Scan(_Leaf):
     statistics: TableStatistics | None = field(default=None, compare=False)
     layout: Delivered | None = None  # of files that are stored in partitions, in the columns that are read
     stored: Delivered | None = None  # the same in all columns of the files
-    spread: Histogram | None = field(default=None, compare=False, repr=False)  # of rows, over the columns of `stored`
-    stream: Stream | None = None  # that the files are a version of
-    within: tuple[Interval, ...] | None = (
-        None  # of the order that the stream is sorted in: what else it has is not read
-    )
+    # How many rows lie where in the order of some columns: those that the files are clustered by.
+    spread: Histogram | None = field(default=None, compare=False, repr=False)
+    spread_on: tuple[Column, ...] = ()
+    stream: Stream | None = field(default=None, compare=False, repr=False)  # the version that the files are of
+    # Of the order that the stream is sorted in, where the rows are that are wanted: what lies elsewhere is not read.
+    within: tuple[Interval, ...] | None = None
     share: float = field(default=1.0, compare=False)  # of its bytes that are read
 
     def renamed(self, columns: Mapping[Column, Column]) -> Scan:
@@ -159,6 +160,7 @@ class Scan(_Leaf):
             statistics=self.statistics.renamed(columns) if self.statistics is not None else None,
             layout=self.layout.renamed(name) if self.layout is not None else None,
             stored=self.stored.renamed(name) if self.stored is not None else None,
+            spread_on=tuple(map(name, self.spread_on)),
         )
 
 

@@ -41,9 +41,19 @@ from unshuffle.catalog.schema import Column, ColumnNumbers, Dependency, Key
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.catalog.types import from_spark_name, spark_name
 from unshuffle.declared import Claim, Declarations, Leaf
-from unshuffle.errors import FileProblem, NameProblem, Source, Span, SyntaxProblem, TypeProblem, did_you_mean
+from unshuffle.errors import (
+    FileProblem,
+    NameProblem,
+    Source,
+    Span,
+    SyntaxProblem,
+    TypeProblem,
+    did_you_mean,
+    located,
+)
 from unshuffle.language import formats, statements
 from unshuffle.language.bind_query import QueryBinder
+from unshuffle.language.bind_stream import scan_of, wanted_for
 from unshuffle.language.environment import Environment
 from unshuffle.language.parameters import Parameters, constant
 from unshuffle.language.parser import parse
@@ -51,6 +61,9 @@ from unshuffle.language.paths import input_path, substitute
 from unshuffle.language.preprocess import preprocess
 from unshuffle.language.scope import Scope
 from unshuffle.language.statements import ColumnSpec, Depends, Input, Name, Text, Using
+from unshuffle.streams.places import is_local, place_of
+from unshuffle.streams.store import base_version, open_stream
+from unshuffle.streams.wanted import settle
 
 CheckClass = Callable[[UserClass, str], None]  # that a user's class can be loaded and is of the kind named
 
@@ -205,7 +218,7 @@ class ScriptBinder:
         path = self.tables.find(name)
         assert path is not None
         if path.suffix == ".ss":
-            return self._stream(str(path), span)
+            return self._stored_stream(str(path), name, span)
         if name.lower() not in self.scans:
             self.scans[name.lower()] = self._parquet(name, (str(path),), None, span)
         # Each use is a scan of its own: there is nothing to share in reading a table twice.
@@ -213,12 +226,17 @@ class ScriptBinder:
 
     def _stream(self, path: str, span: Span) -> Plan:
         path = substitute(Text(path, span), self.parameters)
-        self.inputs.append((path, span))
-        raise FileProblem(
-            f"the structured stream {path!r} cannot be read",
-            span,
-            "this version has no storage for structured streams yet; read Parquet with EXTRACT ... USING Parquet()",
-        )
+        return self._stored_stream(path, Path(path).stem, span)
+
+    def _stored_stream(self, path: str, label: str, span: Span | None) -> Scan:
+        """One more use of a stream; all uses read the version that the first one found."""
+        key = files.absolute(path)
+        if key not in self.scans:
+            with located(span):
+                scan = scan_of(open_stream(path), label, self.numbers, span)
+            self.inputs.append((path, span))
+            self.scans[key] = self._with_declared(scan)
+        return self.scans[key].renamed({c: self.numbers.like(c) for c in self.scans[key].columns})
 
     # --- EXTRACT
 
@@ -545,6 +563,10 @@ class ScriptBinder:
             dependencies,
             node.overwrite,
         )
+        with located(node.path.span):
+            reference = open_stream(target.reference) if target.reference is not None else None
+            if all(column.type is not None for column in plan.columns):
+                settle(wanted_for(target), [(column.name, column.type) for column in plan.columns], reference)
         self.outputs.append(Output(plan, target, node.path.span))
 
     def check_targets(self, will_write: bool) -> None:
@@ -555,14 +577,20 @@ class ScriptBinder:
             if output.target is None:
                 continue
             path, span = output.target.path, output.span
+            stream = isinstance(output.target, StreamTarget)
             for read, _ in self.inputs:
-                if files.overlaps(path, read):
+                # Who reads a stream keeps its version, so the next one can be made of it.
+                renewed = stream and output.target.overwrite and files.absolute(read) == files.absolute(path)
+                if files.overlaps(path, read) and not renewed:
                     message = f"the script reads {read!r}, so it cannot write to {path!r}"
                     raise FileProblem(message, span, "write somewhere else; not even OVERWRITE allows this")
             for other, _ in written:
                 if files.overlaps(path, other):
                     raise FileProblem(f"two OUTPUTs write to {path!r}", span)
-            if will_write and files.exists(path) and not output.target.overwrite:
+            if will_write and stream and is_local(path):
+                with located(span):
+                    base_version(place_of(path), path, output.target.overwrite)
+            elif will_write and not stream and files.exists(path) and not output.target.overwrite:
                 raise FileProblem(f"{path!r} exists already", span, "add OVERWRITE to replace it")
             written.append((path, span))
 
@@ -583,12 +611,19 @@ def bind_table(
         hint = did_you_mean(name, tables.names()) or "name a table, or Parquet files by their path"
         raise NameProblem(f"there is no table and no file {name!r}", hint=hint)
     if Path(paths[0]).suffix == ".ss":
-        raise FileProblem(f"{name!r} is a structured stream", hint="this version has no storage for those yet")
+        return binder._stored_stream(paths[0], name, None)
     try:
         return binder._parquet(name, paths, None, None)
     except FileProblem as problem:
         hint = "of files in other formats, declare where they are read: EXTRACT ... KEY (...) DEPENDS (...)"
         raise FileProblem(problem.message, hint=hint) from None
+
+
+def bind_stream(path: str, catalog: str | Path | None, declarations: Declarations, environment: Environment) -> Script:
+    """All rows of a structured stream."""
+    binder = ScriptBinder(Parameters({}), TableFolders(), environment, lambda *_: None, declarations, catalog)
+    scan = binder._stored_stream(path, Path(path).stem, None)
+    return Script((Output(scan, None),), tuple(binder.declared))
 
 
 def _from_to(first: Name, last: Name) -> Span:

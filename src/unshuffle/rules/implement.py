@@ -64,9 +64,8 @@ class Implement:
             implementation = _over(scan, ops.FileScan(scan, scan.layout))
             implementation.stored_columns = columns
             group.counts = (layout.function.partitions,) if isinstance(layout, Partitioned) else ()
-            stored = scan.stored.partitioning if scan.stored is not None else None
-            if isinstance(stored, Partitioned) and scan.spread is not None:
-                group.spreads = (Spread(stored.columns, scan.spread),)
+            if scan.spread is not None:
+                group.spreads = (Spread(scan.spread_on, scan.spread),)
             yield implementation
         yield _over(scan, ops.FileScan(scan, Delivered(Serial())))
         pieces = self._pieces(group.rows, scan.files.bytes or group.bytes)

@@ -39,6 +39,8 @@ _FORMATS: dict[str, tuple[str, dict[str, str]]] = {
     "text": ("text", {}),
 }
 NAMES = ("Parquet", "Csv", "Tsv", "Json", "Text")
+# Files of a stream are read by their very names, and damaged pages are errors.
+_OF_STREAMS = {"__globPaths__": "false", "parquet.page.verify-checksum.enabled": "true"}
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -73,19 +75,27 @@ def _read(spark: SparkSession, node: Scan, columns: Sequence[tuple[str, DataType
     reader = spark.read.format(name).options(**options)
     if files.base is not None:
         reader = reader.option("basePath", files.base)
+    if node.stream is not None:
+        if not files.paths:
+            return spark.createDataFrame([], _schema(columns))
+        reader = reader.options(**_OF_STREAMS)
     try:
         if name == "text":
             return _text(reader.load(list(files.paths)), node)
         if name == "csv" and options.get("header", "").lower() == "true":
             reader = _with_header(reader, node, options)
         elif columns and all(type is not None for _, type in columns):
-            reader = reader.schema(", ".join(f"{_quoted(name)} {spark_name(type)}" for name, type in columns))
+            reader = reader.schema(_schema(columns))
         return reader.load(list(files.paths))
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             missing = (error.getMessageParameters() or {}).get("path", ", ".join(files.paths))
             raise FileProblem(f"no such file or folder: {missing}", node.span) from None
         raise
+
+
+def _schema(columns: Sequence[tuple[str, DataType]]) -> str:
+    return ", ".join(f"{_quoted(name)} {spark_name(type)}" for name, type in columns)
 
 
 def _with_header(reader: DataFrameReader, node: Scan, options: dict[str, str]) -> DataFrameReader:

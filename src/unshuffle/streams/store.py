@@ -64,10 +64,8 @@ def versions(place: Place) -> list[int]:
 
 
 def open_stream(path: str, version: int | None = None) -> Stream:
-    """The newest version of a stream, or another that is still there; its files are looked at, not read."""
-    stream = open_manifest(place_of(path), path, version)
-    check_files(stream)
-    return stream
+    """The newest version of a stream, or another that is still there. Its files are not looked at."""
+    return open_manifest(place_of(path), path, version)
 
 
 def open_manifest(place: Place, shown: str, version: int | None = None) -> Stream:
@@ -107,15 +105,16 @@ def read_manifest(place: Place, version: int) -> Manifest:
     return manifest
 
 
-def check_files(stream: Stream) -> None:
-    """Are the files that a version names there, and of the size that they had?"""
-    sizes = {entry.name: entry.size for entry in place_of(stream.path).entries()}
+def file_marks(stream: Stream) -> dict[str, float]:
+    """When each file of a version was changed last. They must be there, and of the size that they had."""
+    entries = {entry.name: entry for entry in place_of(stream.path).entries()}
     for file in stream.manifest.files():
-        found = sizes.get(file.path)
+        found = entries.get(file.path)
         if found is None:
             raise disagrees(stream, file, "is missing")
-        if found != file.bytes:
-            raise disagrees(stream, file, f"has {found:,} bytes, and was written with {file.bytes:,}")
+        if found.size != file.bytes:
+            raise disagrees(stream, file, f"has {found.size:,} bytes, and was written with {file.bytes:,}")
+    return {file.path: entries[file.path].modified for file in stream.manifest.files()}
 
 
 def disagrees(stream: Stream, file: StoredFile, how: str) -> StreamProblem:

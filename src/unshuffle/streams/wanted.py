@@ -60,6 +60,22 @@ class Settled:
         return HashFunction(tuple(types[each.name] for each in self.clustered_by), partitions)
 
 
+Names = str | SortedName | Sequence[str | SortedName]
+
+
+def sorted_names(names: Names) -> tuple[SortedName, ...]:
+    """Columns of an order as people write them: `"a"`, `"a DESC"`. NULLs are where Spark has them by default."""
+    made = []
+    for each in (names,) if isinstance(names, str | SortedName) else names:
+        if isinstance(each, str):
+            name, _, direction = each.strip().rpartition(" ")
+            is_word = bool(name) and direction.lower() in ("asc", "desc")
+            descending = is_word and direction.lower() == "desc"
+            each = SortedName(name.strip() if is_word else each.strip(), descending, not descending)
+        made.append(each)
+    return tuple(made)
+
+
 def settle(wanted: Wanted, columns: Sequence[tuple[str, pa.DataType | None]], reference: Stream | None) -> Settled:
     """What is wanted, of these columns; `reference` is the stream of that name, opened."""
     schema = _schema(columns)
