@@ -57,9 +57,9 @@ def exchanged_between_halves(grouped: DataFrame, sending: Sending) -> DataFrame:
     partial = _only_child(final)
     if not partial.nodeName().endswith("Aggregate"):
         raise InternalError(f"Spark plans this aggregate in one step: {final.nodeName()} over {partial.nodeName()}")
-    plan = final.withNewChildren(_sequence(spark, [_exchange(spark, partial, sending)]))
+    plan = final.withNewChildren(sequence(spark, [_exchange(spark, partial, sending)]))
     for operator in reversed(above):
-        plan = operator.withNewChildren(_sequence(spark, [plan]))
+        plan = operator.withNewChildren(sequence(spark, [plan]))
     return _standing_in(spark, execution.optimizedPlan(), plan)
 
 
@@ -94,31 +94,31 @@ def _exchange(spark: SparkSession, child: Any, sending: Sending) -> Any:
     attributes = {output.apply(i).name(): output.apply(i) for i in range(output.size())}
     match sending:
         case SendToOne():
-            partitioning = _singleton(catalyst.plans.physical, "SinglePartition")
+            partitioning = singleton(catalyst.plans.physical, "SinglePartition")
         case SendByHash((number,), partitions, numbered=True):
             number_of = catalyst.expressions.DirectShufflePartitionID(attributes[number])
             partitioning = catalyst.plans.physical.ShufflePartitionIdPassThrough(number_of, partitions)
         case SendByHash(columns, partitions):
-            by = _sequence(spark, [attributes[name] for name in columns])
+            by = sequence(spark, [attributes[name] for name in columns])
             partitioning = catalyst.plans.physical.HashPartitioning(by, partitions)
         case SendByRange(keys, partitions):
             expressions = catalyst.expressions
             orders = [
                 expressions.SortOrder(
                     attributes[name],
-                    _singleton(expressions, "Descending" if descending else "Ascending"),
-                    _singleton(expressions, "NullsFirst" if nulls_first else "NullsLast"),
-                    _sequence(spark, []),
+                    singleton(expressions, "Descending" if descending else "Ascending"),
+                    singleton(expressions, "NullsFirst" if nulls_first else "NullsLast"),
+                    sequence(spark, []),
                 )
                 for name, descending, nulls_first in keys
             ]
-            partitioning = catalyst.plans.physical.RangePartitioning(_sequence(spark, orders), partitions)
-    origin = _singleton(physical, "REPARTITION_BY_NUM")
-    rest = [_singleton(jvm(spark).scala, "None"), False]
-    return _constructed(physical.ShuffleExchangeExec, [partitioning, child, origin], rest)
+            partitioning = catalyst.plans.physical.RangePartitioning(sequence(spark, orders), partitions)
+    origin = singleton(physical, "REPARTITION_BY_NUM")
+    rest = [singleton(jvm(spark).scala, "None"), False]
+    return constructed(physical.ShuffleExchangeExec, [partitioning, child, origin], rest)
 
 
-def _constructed(java_class: Any, given: Sequence[Any], rest: Sequence[Any]) -> Any:
+def constructed(java_class: Any, given: Sequence[Any], rest: Sequence[Any]) -> Any:
     """A Spark class made with as many of its later arguments as this version has."""
     for count in range(len(rest), -1, -1):
         try:
@@ -136,9 +136,9 @@ def _only_child(plan: Any) -> Any:
     return children.apply(0)
 
 
-def _sequence(spark: SparkSession, items: Sequence[Any]) -> Any:
+def sequence(spark: SparkSession, items: Sequence[Any]) -> Any:
     return jvm(spark).PythonUtils.toSeq(list(items))
 
 
-def _singleton(package: Any, name: str) -> Any:
+def singleton(package: Any, name: str) -> Any:
     return getattr(getattr(package, name + "$"), "MODULE$")
