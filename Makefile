@@ -49,7 +49,7 @@ test: venv java ## Run all tests, in two processes
 	$(RUN) pytest -n 2 --dist loadfile
 
 test-fast: venv ## Run the tests that need no JVM
-	$(RUN) pytest -m "not spark"
+	$(RUN) pytest -n 2 --dist loadfile -m "not spark"
 
 test-spark-versions: venv java ## Test what touches Spark's internals on Spark 4.1 and 4.2
 	for version in $(SPARK_VERSIONS); do \

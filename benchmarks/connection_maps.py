@@ -12,12 +12,10 @@ the processor's, so that waiting for other programs is left out.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +24,10 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 
+from benchmarks import report  # noqa: E402
+
 from unshuffle.partitions import Key, Ranges, connect, divide, of_partitions  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results"
 SIZES = (100, 300, 1000, 3000, 10_000)
 ALL_PAIRS = 1000  # more take too long to be compared with
 GOAL = 50.0  # milliseconds for the largest map
@@ -116,15 +115,8 @@ def show(results: dict[str, list[dict[str, Any]]]) -> None:
         )
 
 
-def draw(results: dict[str, list[dict[str, Any]]], path: Path) -> bool:
-    """Times over partitions. False if there is no matplotlib to draw with."""
-    try:
-        import matplotlib
-    except ImportError:
-        return False
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+def drawn(results: dict[str, list[dict[str, Any]]], pyplot: Any) -> Any:
+    """Times over partitions."""
     figure, axes = pyplot.subplots(1, len(results), figsize=(6 * len(results), 4.5), squeeze=False)
     for (shape, points), plot in zip(results.items(), axes[0], strict=True):
         for name, title in TIMES.items():
@@ -133,9 +125,7 @@ def draw(results: dict[str, list[dict[str, Any]]], path: Path) -> bool:
         plot.axhline(GOAL, linestyle="--", color="grey", label="goal of the largest map")
         plot.set(title=shape, xlabel="partitions on each side", ylabel="ms", xscale="log", yscale="log")
         plot.legend(fontsize="small")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    return True
+    return figure
 
 
 def main() -> None:
@@ -145,12 +135,7 @@ def main() -> None:
     runs = 1 if chosen.quick else 7
     results = {name: [measured(shape, count, runs) for count in SIZES] for name, shape in SHAPES.items()}
     show(results)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    machine = {"python": platform.python_version(), "processors": os.cpu_count(), "machine": platform.platform()}
-    written = RESULTS / "connection_maps.json"
-    written.write_text(json.dumps({"machine": machine, "quick": chosen.quick, "shapes": results}, indent=1) + "\n")
-    drawn = draw(results, RESULTS / "connection_maps.png")
-    print(f"written: {written}" + (" and connection_maps.png" if drawn else "; for figures, pip install matplotlib"))
+    report.write("connection_maps", {"quick": chosen.quick, "shapes": results}, partial(drawn, results))
 
 
 if __name__ == "__main__":

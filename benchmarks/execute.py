@@ -11,14 +11,13 @@ optimizing and lowering. Rows are computed and dropped, and the rows of both sid
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
-from benchmarks import tpch  # noqa: E402
+from benchmarks import report, tpch  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -35,7 +34,6 @@ from unshuffle import Session  # noqa: E402
 from unshuffle.spark import compare, results  # noqa: E402
 from unshuffle.spark.metrics import Measurement, measure  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results"
 DATA = ROOT / ".cache" / "benchmarks"
 TODAY = "2025-06-30"  # the last day of the CPU-hours data
 SUITES = ("cpu_hours", "tpch")
@@ -160,15 +158,8 @@ def _total(queries: list[dict[str, Any]]) -> dict[str, Any]:
     return {"name": "all", **sides, "ratio": ratio, "same_rows": all(q["same_rows"] for q in queries)}
 
 
-def draw(found: dict[str, list[dict[str, Any]]], path: Path) -> bool:
-    """Seconds and shuffled bytes of both sides. False if there is no matplotlib to draw with."""
-    try:
-        import matplotlib
-    except ImportError:
-        return False
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+def drawn(found: dict[str, list[dict[str, Any]]], pyplot: Any) -> Any:
+    """Seconds and shuffled bytes of both sides."""
     queries = [q for suite in found.values() for q in suite]
     figure, axes = pyplot.subplots(2, 1, figsize=(max(6, 0.6 * len(queries)), 7))
     for plot, key, label, unit in zip(
@@ -180,9 +171,7 @@ def draw(found: dict[str, list[dict[str, Any]]], path: Path) -> bool:
         plot.set_xticks(range(len(queries)), [q["name"] for q in queries], rotation=45)
         plot.set_ylabel(label)
         plot.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    return True
+    return figure
 
 
 def main() -> None:
@@ -198,15 +187,8 @@ def main() -> None:
     suites = {"cpu_hours": cpu_hours, "tpch": tpch_queries}
     found = {suite: suites[suite](spark, chosen, console) for suite in chosen.suite or SUITES}
     show(found, console)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    machine = {"python": platform.python_version(), "spark": spark.version, "processors": os.cpu_count()}
-    written = RESULTS / "execute.json"
-    written.write_text(json.dumps({"machine": machine, "suites": found}, indent=1) + "\n")
-    drawn = draw(found, RESULTS / "execute.png")
-    took = time.perf_counter() - began
-    print(
-        f"{took:.0f} s; written: {written}" + (" and execute.png" if drawn else "; for figures, pip install matplotlib")
-    )
+    report.write("execute", {"suites": found}, partial(drawn, found), spark=spark.version)
+    print(f"{time.perf_counter() - began:.0f} s")
 
 
 if __name__ == "__main__":

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,7 +27,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 
-RESULTS = ROOT / "benchmarks" / "results"
+from benchmarks import report  # noqa: E402
+
 DATA = ROOT / ".cache" / "benchmarks"
 TODAY = "2025-06-30"  # the last day of the CPU-hours data
 TOO_LONG = 5.0  # seconds; more joins are not tried after a query that took longer
@@ -241,19 +241,12 @@ def show(results: dict[str, Any], every_query: bool) -> None:
     console.print(table)
 
 
-def draw(results: dict[str, Any], path: Path) -> bool:
-    """The times of every query, and how they grow with joins. False if there is no matplotlib to draw with."""
-    try:
-        import matplotlib
-    except ImportError:
-        return False
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+def drawn(results: dict[str, Any], pyplot: Any) -> Any:
+    """The times of every query, and how they grow with joins; None if none of that was measured."""
     suites = [suite for suite in ("tpch", "tpcds") if suite in results]
     count = len(suites) + ("growth" in results)
     if not count:
-        return True
+        return None
     figure, axes = pyplot.subplots(1, count, figsize=(6 * count, 4.5), squeeze=False)
     for suite, plot in zip(suites, axes[0], strict=False):
         times = sorted(q["optimize_ms"] for q in results[suite]["queries"] if q["optimize_ms"] is not None)
@@ -269,9 +262,7 @@ def draw(results: dict[str, Any], path: Path) -> bool:
             plot.plot([joins for joins, _ in known], [ms for _, ms in known], marker="o", label=shape)
         plot.set(title="growth with joins", xlabel="joins", ylabel="optimize, ms", yscale="log")
         plot.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    return True
+    return figure
 
 
 def main() -> None:
@@ -290,12 +281,7 @@ def main() -> None:
         if suite in TARGETS:
             results[suite]["summary"] = summary(suite, results[suite])
     show(results, chosen.all)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    machine = {"python": platform.python_version(), "processors": os.cpu_count(), "machine": platform.platform()}
-    written = RESULTS / "optimize.json"
-    written.write_text(json.dumps({"machine": machine, "quick": chosen.quick, "suites": results}, indent=1) + "\n")
-    drawn = draw(results, RESULTS / "optimize.png")
-    print(f"written: {written}" + (" and optimize.png" if drawn else "; for figures, pip install matplotlib"))
+    report.write("optimize", {"quick": chosen.quick, "suites": results}, partial(drawn, results))
 
 
 if __name__ == "__main__":

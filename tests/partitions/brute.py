@@ -11,16 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import settings
-from hypothesis import strategies as st
-from tests.properties.rows import Choices
+from tests.properties.rows import Choices, choices
 
 from unshuffle.partitions import END, START, Cut, Interval, Key
 
 __all__ = ["Choices", "choices", "half"]
 
 half = settings(max_examples=settings().max_examples // 2)  # many tests here look at many rows a case
-
-choices = st.binary(min_size=250, max_size=250).map(Choices)  # past the end, always the first option
 
 DAY = datetime.date(2024, 2, 29)
 NOON = datetime.datetime(2024, 2, 29, 12)

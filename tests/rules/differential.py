@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
@@ -39,8 +38,12 @@ JOBS = 12  # queries a job
 QUICK = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
 }
 
 
@@ -52,7 +55,7 @@ def session(spark: SparkSession) -> Session:
 
 @contextmanager
 def quick(spark: SparkSession) -> Iterator[None]:
-    """For a handful of rows, compiling a query takes longer than running it."""
+    """For a handful of rows, preparing a query takes longer than running it."""
     before = {name: spark.conf.get(name, None) for name in QUICK}
     for name, value in QUICK.items():
         spark.conf.set(name, value)
@@ -95,7 +98,7 @@ def _differences(session: Session, plans: Sequence[tuple[str, Plan]]) -> dict[st
         frames = []
         for place, (query, plan) in enumerate(plans):
             frames += [_as_text(session.spark.sql(query), place, 0), _as_text(straight.result(plan), place, 1)]
-        rows = reduce(DataFrame.unionAll, frames).collect()
+        rows = union_all(frames).collect()
     sides: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     for place, side, text in rows:
         sides[place, side][text] += 1
@@ -104,6 +107,14 @@ def _differences(session: Session, plans: Sequence[tuple[str, Plan]]) -> dict[st
         for place, (query, _) in enumerate(plans)
         if sides[place, 0] != sides[place, 1]
     }
+
+
+def union_all(frames: Sequence[DataFrame]) -> DataFrame:
+    """In halves: Spark analyzes each union as a whole, and so a row in few unions instead of in as many as there are frames."""
+    if len(frames) == 1:
+        return frames[0]
+    half = len(frames) // 2
+    return union_all(frames[:half]).unionAll(union_all(frames[half:]))
 
 
 def _as_text(frame: DataFrame, place: int, side: int) -> DataFrame:

@@ -10,7 +10,6 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from unshuffle.rules.rewriting import Rewriting
 from unshuffle.spark.straight import translation
 
 from .bound import context_for
+from .differential import union_all
 from .random_plans import Draw
 from .show import show
 from .wellformed import problems
@@ -221,7 +221,7 @@ def differences(session: Session, pairs: Sequence[tuple[str, Plan, Plan]]) -> di
         frames = []
         for place, (_, *plans) in enumerate(pairs):
             frames += [_as_text(straight.result(plan), place, side) for side, plan in enumerate(plans)]
-        rows = reduce(DataFrame.unionAll, frames).collect()
+        rows = union_all(frames).collect()
     sides: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     for place, side, text in rows:
         sides[place, side][text] += 1

@@ -498,26 +498,6 @@ def test_where_user_classes_are(mine: Callable[..., UserClass]) -> None:
 
 # ------------------------------------------------------------------------------------------------------ other processes
 
-CLUSTER = """
-import sys
-from unshuffle.spark.session import start
-from unshuffle.spark.user_operators import ddl, process
-from unshuffle.algebra.logical import Process, UserClass, Values
-from unshuffle.catalog.schema import Column
-from unshuffle.errors import Source
-import pyarrow as pa
-
-spark = start("local-cluster[2,1,1024]")
-given = (Column(1, "n", pa.int32()), Column(2, "größe", pa.string()))
-made = (Column(3, "n", pa.int32()), Column(4, "s", pa.string()))
-use = UserClass("mine", "Greet", (), (), (sys.argv[1],), Source("x", "x").span(0, 1))
-# Executors cannot see the folder, and must not find unshuffle: its code travels with the task.
-out = process(spark.createDataFrame([(i, "ä") for i in range(4)], ddl(given)), Process(Values((), given), use, made))
-import os
-os.rename(sys.argv[1], sys.argv[1] + "-gone")
-print(sorted(map(tuple, out.collect())))
-"""
-
 WITHOUT = """
 import sys
 class Block:
@@ -529,15 +509,6 @@ import pickle, pyarrow as pa
 run = pickle.load(open(sys.argv[1], "rb"))
 print(next(run(iter([pa.record_batch({"n_1": pa.array([1], pa.int32())})]))).to_pylist())
 """
-
-
-def test_user_code_reaches_the_workers_of_a_cluster(mine: Callable[..., UserClass], tmp_path: Path) -> None:
-    folder = tmp_path / "code"
-    folder.mkdir()
-    for file in Path(mine("Greet").search_path[0]).glob("*.py"):
-        (folder / file.name).write_text(file.read_text())
-    ran = subprocess.run([sys.executable, "-c", CLUSTER, str(folder)], capture_output=True, text=True, check=False)
-    assert ran.stdout.strip() == str([(i, "grüß ä") for i in range(4)]), ran.stderr
 
 
 def test_workers_need_neither_us_nor_the_users_module(

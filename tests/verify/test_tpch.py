@@ -1,64 +1,47 @@
-"""Plans that the optimizer made: all pass, and none passes without one of its exchanges or sorts, however honest its claims."""
+"""The plans of TPC-H: all pass, and none passes without one of its exchanges or sorts, however honest its claims."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
-from benchmarks import tpcds, tpch
-from benchmarks.described import with_scans
+from benchmarks import tpch
 
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.logical import Scan, Script
 from unshuffle.algebra.physical import Physical
-from unshuffle.cost.machine import Machine
 from unshuffle.errors import InternalError
-from unshuffle.optimizer import Optimized, Options, optimize
+from unshuffle.optimizer import Optimized, optimize
 from unshuffle.properties import partitions_of
 from unshuffle.session import Session
 from unshuffle.verify import derive, verify
 from unshuffle.verify.rederive import read_back, untold
 
-EIGHT = Options(machine=Machine(cores=8))
+from .enlarged import EIGHT, enlarged
 
+LARGE = 10_000  # times the rows
 
-def enlarged(script: Script, by: int) -> Script:
-    """The same script over tables of so many times the rows, so that its plan is a parallel one."""
-
-    def change(scan: Scan) -> Scan:
-        files = replace(scan.files, rows=(scan.files.rows or 1) * by, bytes=(scan.files.bytes or 1) * by)
-        known = scan.statistics
-        if known is not None:
-            known = replace(known, rows=known.rows and known.rows * by, bytes=known.bytes and known.bytes * by)
-        return replace(scan, files=files, statistics=known)
-
-    return with_scans(script, change)
+Planned = Callable[[int, int], Optimized]
 
 
 @pytest.fixture(scope="module")
-def tpch_session(tpch_data: Path) -> Session:
-    return Session(tables=tpch_data)
+def planned(tpch_data: Path) -> Planned:
+    """The plan of a query over tables of so many times the rows."""
+    session = Session(tables=tpch_data)
+
+    @cache
+    def plan(number: int, scale: int) -> Optimized:
+        return optimize(enlarged(session._bind_what(tpch.queries()[number], None), scale), EIGHT)
+
+    return plan
 
 
-@pytest.fixture(scope="module")
-def tpcds_session(tpcds_data: Path) -> Session:
-    return Session(tables=tpcds_data)
-
-
-@pytest.mark.parametrize("scale", [1, 10_000])
+@pytest.mark.parametrize("scale", [1, LARGE])
 @pytest.mark.parametrize("number", range(1, 23))
-def test_tpch(number: int, scale: int, tpch_session: Session) -> None:
-    script = tpch_session._bind_what(tpch.queries()[number], None)
-    verify(optimize(enlarged(script, scale), EIGHT))
-
-
-@pytest.mark.parametrize("number", range(1, 100))
-def test_tpcds(number: int, tpcds_session: Session) -> None:
-    script = tpcds_session._bind_what(tpcds.queries()[number], None)
-    # Small tables get serial plans and large ones parallel plans; each query has one of the two.
-    verify(optimize(enlarged(script, 10_000 if number % 3 == 0 else 1), EIGHT))
+def test_all_pass(number: int, scale: int, planned: Planned) -> None:
+    verify(planned(number, scale))
 
 
 def without(optimized: Optimized, gone: Physical) -> Optimized:
@@ -95,9 +78,8 @@ def enforcers(optimized: Optimized) -> Iterator[Physical]:
 
 
 @pytest.mark.parametrize("number", [1, 3, 5, 9, 10, 13, 16, 18, 20, 21])
-def test_no_exchange_or_sort_can_be_left_out(number: int, tpch_session: Session) -> None:
-    script = enlarged(tpch_session._bind_what(tpch.queries()[number], None), 10_000)
-    optimized = optimize(script, EIGHT)
+def test_no_exchange_or_sort_can_be_left_out(number: int, planned: Planned) -> None:
+    optimized = planned(number, LARGE)
     gone = list(enforcers(optimized))
     assert gone
     for node in gone:
