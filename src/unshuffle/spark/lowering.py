@@ -54,11 +54,12 @@ from unshuffle.properties import (
     Serial,
     Sorted,
 )
+from unshuffle.properties.layouts import connections
 from unshuffle.rules.sorted_inputs import in_input_order
 from unshuffle.spark import bridge, stored, user_operators
 from unshuffle.spark.faithful import below_first_rows
-from unshuffle.spark.numbering import numbered
-from unshuffle.spark.range_number import range_number
+from unshuffle.spark.narrow import narrow
+from unshuffle.spark.numbering import number_of, numbered
 from unshuffle.spark.straight import Straight, name_of, names_of
 
 
@@ -188,8 +189,10 @@ class Lowering(Straight):
 
     def _select(self, node: Physical, operator: ops.Select) -> Lowered:
         (below,) = node.inputs
-        is_pushed = isinstance(below.operator, ops.FileScan) and stored.can_choose(operator.predicate)
-        given = self._scan(below, below.operator, operator.predicate) if is_pushed else self.lower(below)
+        if isinstance(below.operator, ops.FileScan) and stored.can_choose(operator.predicate):
+            given = self._scan(below, below.operator, operator.predicate)
+        else:
+            given = self.lower(below)
         return replace(given, text=f"SELECT * FROM ({given.text}) WHERE {self._expression(operator.predicate)}")
 
     def _compute(self, node: Physical, operator: ops.Compute) -> Lowered:
@@ -329,6 +332,8 @@ class Lowering(Straight):
     def _concatenate(self, node: Physical, operator: Any) -> Lowered:
         given = [self.lower(child) for child in node.inputs]
         layout = node.delivered.partitioning
+        if isinstance(layout, Partitioned) and all(each.numbered for each in given):
+            return self._partition_by_partition(node, operator, layout.function.partitions)
         is_hashed = isinstance(layout, Partitioned) and isinstance(layout.function, HashFunction)
         if not is_hashed or any(len(each.carriers) != len(given[0].carriers) for each in given):
             text = self._set_of(" UNION ALL ", node, operator.inputs, operator.columns)
@@ -349,6 +354,14 @@ class Lowering(Straight):
         )
         text = self._set_of(" UNION ALL ", node, inputs, (*operator.columns, *new.values()))
         return Lowered(text, carriers, tuple(new.values()), numbered=all(each.numbered for each in given))
+
+    def _partition_by_partition(self, node: Physical, operator: Any, partitions: int) -> Lowered:
+        """Spark puts the partitions of all inputs side by side, and does not see that those of one number belong together."""
+        text = self._set_of(" UNION ALL ", node, operator.inputs, operator.columns)
+        number = self._new("_p", pa.int32())
+        reads = [range(i, partitions * len(node.inputs), partitions) for i in range(partitions)]
+        frame = narrow(self._query(text), reads, number.spark_name)
+        return Lowered(self._rows_of(frame), (number,), (number,), numbered=True)
 
     def _multiset(self, node: Physical, operator: ops.MultisetOperation) -> Lowered:
         word = f" {operator.operation.kind.value.upper()} ALL "
@@ -435,6 +448,8 @@ class Lowering(Straight):
 
     def _move(self, node: Physical, operator: ops.Move) -> Lowered:
         given, how = self.lower(node.inputs[0]), operator.how
+        if operator.readers is not None:
+            return self._in_place(node, operator, given)
         if isinstance(how, Repartitioning) and isinstance(how.scheme, Replicated):
             return replace(given, copied=True)
         if isinstance(how, InitialPartitioning) and isinstance(how.scheme, Scattered):
@@ -454,6 +469,20 @@ class Lowering(Straight):
                 frame = self._query(sent.text).repartitionByRange(partitions, *(_ordered(*key) for key in keys))
                 return replace(sent, text=self._rows_of(frame))
 
+    def _in_place(self, node: Physical, operator: ops.Move, given: Lowered) -> Lowered:
+        """Partitions are merged and split where they are, by those who need them."""
+        old, new = node.inputs[0].delivered.partitioning, getattr(operator.how, "scheme", None)
+        if not isinstance(old, Partitioned) or not isinstance(new, Partitioned):
+            raise InternalError(f"an exchange by {new} cannot read {old} in place")
+        reads = connections(old.function, new.function)
+        if reads is None:
+            raise InternalError(f"nothing tells which partitions of {old} an exchange by {new} needs")
+        number = self._new("_p", pa.int32())
+        frame = self._query(_only(given, node.columns))
+        belongs = None if _are_whole(reads) else number_of(self._spark, new)
+        frame = narrow(frame, reads, number.spark_name, belongs, partitions=old.function.partitions)
+        return Lowered(self._rows_of(frame), (number,), (number,), numbered=True)
+
     def _sent(self, given: Lowered, move: Physical) -> tuple[Lowered, bridge.Sending]:
         """The rows with what they are to be sent by, and how."""
         sent, self.sendings[id(move)] = self._to_send(given, move)
@@ -469,8 +498,7 @@ class Lowering(Straight):
                 function.boundaries, Sampled
             ):
                 number = self._new("_p", pa.int32())
-                of = range_number(self._spark, [F.col(quote(c.spark_name)) for c in on], function)
-                text = self._rows_of(self._query(text).withColumn(number.spark_name, of))
+                text = self._rows_of(self._query(text).withColumn(number.spark_name, number_of(self._spark, scheme)))
                 return self._by_number(text, number, function.partitions)
             case Partitioned(function=RangeFunction(keys=orders), columns=on):
                 keys = tuple((c.spark_name, o.descending, o.nulls_first) for c, o in zip(on, orders, strict=True))
@@ -531,6 +559,12 @@ def _moved(move: Physical) -> tuple[Column, ...]:
     if getattr(below.operator, "phase", None) == "partial":
         below = below.inputs[0]
     return below.columns
+
+
+def _are_whole(reads: Sequence[Sequence[int]]) -> bool:
+    """Is every partition read by one reader only, which then takes all of it?"""
+    every = [i for of in reads for i in of]
+    return len(every) == len(set(every))
 
 
 def _with_carriers(keys: Sequence[Column], given: Lowered, below: Physical) -> list[Column]:

@@ -9,7 +9,6 @@ grouping here is given to it as if it had found it itself. It stays on the drive
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 

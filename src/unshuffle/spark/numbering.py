@@ -4,15 +4,22 @@ compared in a form of Spark's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
+from unshuffle.algebra.sql import quote
+from unshuffle.catalog.schema import Column
+from unshuffle.errors import InternalError
 from unshuffle.optimizer import Optimized
 from unshuffle.properties import HashFunction, JoinKey, Partitioned, RangeFunction, Sampled
+from unshuffle.spark.range_number import hash_number, range_number
 
 
 def numbered(optimized: Optimized, spools: dict[int, Physical]) -> set[int]:
@@ -97,3 +104,15 @@ def _sources(node: Physical, spools: dict[int, Physical]) -> Iterator[Physical]:
             yield from _sources(node.inputs[operator.carried], spools)
         case _:
             return
+
+
+def number_of(spark: SparkSession, layout: Partitioned, name: Callable[[Column], str] | None = None) -> SparkColumn:
+    """The number of a row's partition, over a frame that has the columns of the layout by their `name`."""
+    on = [F.col(quote(name(c) if name is not None else c.spark_name)) for c in layout.columns]
+    match layout.function:
+        case RangeFunction() as function:
+            return range_number(spark, on, function)
+        case HashFunction() as function:
+            return hash_number(on, function)
+        case other:
+            raise InternalError(f"rows cannot be numbered by {other}")

@@ -19,7 +19,7 @@ from unshuffle.catalog.types import spark_name
 from unshuffle.errors import InternalError
 from unshuffle.properties import HashFunction, Partitioned, RangeFunction, Sorted
 from unshuffle.spark.columns import column
-from unshuffle.spark.range_number import hash_number, range_number
+from unshuffle.spark.numbering import number_of
 from unshuffle.spark.stored_scan import Piece, stored_scan
 from unshuffle.streams.logical_partitions import logical_partitions
 
@@ -47,14 +47,14 @@ def rows(spark: SparkSession, operator: ops.FileScan, number: str, predicate: Ex
         _schema(scan.columns),
         pieces,
         number,
-        belongs=_belongs(spark, layout.columns, function) if found.filtered else None,
+        belongs=number_of(spark, layout, lambda each: each.name) if found.filtered else None,
         predicate=_column(spark, predicate) if predicate is not None else None,
         order=[
             (key.column.name, key.descending, key.nulls_first)
             for key in operator.layout.local
             if isinstance(key, Sorted)
         ],
-        rows=scan.stream.manifest.rows,
+        rows=None,
         bytes=scan.stream.manifest.bytes,
     )
     named = (F.col(quote(each.name)).alias(each.spark_name) for each in scan.columns)
@@ -63,13 +63,6 @@ def rows(spark: SparkSession, operator: ops.FileScan, number: str, predicate: Ex
 
 def _schema(columns: Sequence[Column]) -> StructType:
     return cast(StructType, StructType.fromDDL(", ".join(f"{quote(c.name)} {spark_name(c.type)}" for c in columns)))
-
-
-def _belongs(spark: SparkSession, columns: Sequence[Column], function: HashFunction | RangeFunction) -> SparkColumn:
-    on = [F.col(quote(each.name)) for each in columns]
-    if isinstance(function, RangeFunction):
-        return range_number(spark, on, function)
-    return hash_number(on, function)
 
 
 def _column(spark: SparkSession, predicate: Expression) -> SparkColumn:

@@ -1,0 +1,190 @@
+"""Stored layouts beside plain Spark on the same files: `python benchmarks/streams.py [--figure NAME]... [--rows N]`.
+
+The experiments of SIGMOD 2012, section 5, on web pages with skewed domains, stored in ranges of (domain, host, dir):
+
+    partial   Figure 9: grouped by (domain, host), with aggregates that cannot be done in halves
+    union     Figure 10: four streams with boundaries of their own, put together and grouped so
+    joins     two such streams joined on (domain, host); buckets of 100 and of 40 joined on the domain
+    buckets   100 buckets joined with 200, grouped, and stored in 50
+
+Plain Spark reads the very same files, under its default settings but for 8 shuffle partitions. Both sides run in turn; a
+side's time is the best of its runs, ours with binding, optimizing and lowering. Rows are computed and dropped, and the
+rows of both sides compared once.
+
+`benchmarks/results/streams.json` gets every number, `streams.png` the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+
+from benchmarks import report  # noqa: E402
+from benchmarks.execute import DATA, drawn, measured, show, started  # noqa: E402
+from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+from pyspark.sql import functions as F  # noqa: E402, N812 - as everybody writes it
+from rich.console import Console  # noqa: E402
+
+from unshuffle import Session  # noqa: E402
+from unshuffle.partitions import Ranges  # noqa: E402
+from unshuffle.search import alignment, ranges  # noqa: E402
+from unshuffle.streams import open_stream  # noqa: E402
+
+Found = list[dict[str, Any]]
+
+# Exact percentiles, and an average without the lowest and the highest tenth, made by hand: none can be done in halves.
+AGGREGATES = """
+    count(*) as pages,
+    percentile(size, 0.5) as middle,
+    percentile(size, array(0.1, 0.9)) as most,
+    percentile(quality, 0.99) as best,
+    aggregate(slice(array_sort(collect_list(clicks)), cast(count(clicks) * 0.1 as int) + 1,
+                    cast(count(clicks) * 0.8 as int) + 1), 0L, (sum, x) -> sum + x) as usual_clicks
+"""
+GROUPED = "select domain, host, {aggregates} from {table} group by domain, host"
+
+
+def pages(spark: SparkSession, rows: int, seed: int, first: int = 0, domains: int = 20_000) -> DataFrame:
+    """Pages of domains of which few have most: the first has about a twentieth."""
+    domain = F.lit(first) + (F.pow(F.rand(seed), 4) * domains).cast("int")
+    named = spark.range(rows).select(
+        F.format_string("d%06d.com", domain).alias("domain"),
+        (F.pow(F.rand(seed + 1), 2) * 40).cast("int").alias("host_number"),
+        F.format_string("/%03d/%04d", (F.rand(seed + 2) * 40).cast("int"), (F.rand(seed + 3) * 900).cast("int")).alias(
+            "dir"
+        ),
+        (F.exp(F.randn(seed + 4)) * 20_000).cast("bigint").alias("size"),
+        F.round(F.rand(seed + 5), 4).alias("quality"),
+        (F.rand(seed + 6) * 1000).cast("bigint").alias("clicks"),
+    )
+    return named.select(
+        "domain",
+        F.format_string("h%02d.%s", "host_number", "domain").alias("host"),
+        "dir",
+        "size",
+        "quality",
+        "clicks",
+    )
+
+
+class Benchmark:
+    def __init__(self, spark: SparkSession, rows: int, runs: int, console: Console) -> None:
+        self.spark, self.rows, self.runs, self.console = spark, rows, runs, console
+        self.folder = DATA / f"streams-{rows}"
+        self.session = Session(spark)
+
+    def stream(self, name: str, frame: DataFrame, **layout: Any) -> None:
+        """Writes a stream if it is not there, and has both sides know it by its name."""
+        path = self.folder / f"{name}.ss"
+        if not path.exists():
+            self.console.print(f"writing {path}")
+            self.session.write_stream(frame, path, **layout)
+        self.spark.read.parquet(*open_stream(str(path)).paths).createOrReplaceTempView(name)
+
+    def prepared(self) -> Session:
+        return Session(self.spark, tables=self.folder)
+
+    def run(self, name: str, query: str) -> dict[str, Any]:
+        session = self.prepared()
+
+        @contextmanager
+        def plain() -> Iterator[list[DataFrame]]:
+            yield [self.spark.sql(query)]
+
+        sides: Any = {"plain": plain, "ours": lambda: session._planned(session._bind_what(query, None))}
+        found = measured(name, sides, self.spark, self.runs, self.console)
+        return {**found, "fallbacks": list(session.fallbacks)}
+
+    # --- the figures
+
+    def partial(self) -> Found:
+        self.stream(
+            "pages", pages(self.spark, self.rows, 1), clustered_by=("domain", "host", "dir"), partitions=64, ranged=True
+        )
+        return [self.run("grouped", GROUPED.format(aggregates=AGGREGATES, table="pages"))]
+
+    def union(self) -> Found:
+        rows = self.rows // 4
+        for i in range(4):
+            # Other domains each, but for some: the boundaries of one serve the others badly.
+            frame = pages(self.spark, rows, 10 * i + 11, first=6000 * i)
+            self.stream(f"pages{i}", frame, clustered_by=("domain", "host", "dir"), partitions=16, ranged=True)
+        together = "(" + " union all ".join(f"select * from pages{i}" for i in range(4)) + ")"
+        query = GROUPED.format(aggregates=AGGREGATES, table=together)
+        found = [self.run("common ranges", query)]
+        with patch.object(alignment, "common_ranges", _first_ranges):
+            found.append(self.run("ranges of one", query))
+        for each in found:
+            each["largest_to_average"] = round(self._skew(each["name"] == "ranges of one"), 2)
+            self.console.print(f"{each['name']}: largest / average partition {each['largest_to_average']}")
+        return found
+
+    def _skew(self, of_first: bool) -> float:
+        """The largest partition over the average one, as the histograms of the four streams have it."""
+        histograms = [open_stream(str(self.folder / f"pages{i}.ss")).manifest.histogram for i in range(4)]
+        together = histograms[0].union(*histograms[1:])
+        layout = ranges.Spread((), histograms[0] if of_first else together)._divided(2, 16)
+        assert layout is not None
+        sizes = [together.rows_in(each) for each in Ranges(layout.keys, layout.boundaries)]  # type: ignore[arg-type]
+        return max(sizes) / (sum(sizes) / len(sizes))
+
+    def joins(self) -> Found:
+        rows = self.rows // 4
+        for i in range(2):
+            frame = pages(self.spark, rows, 10 * i + 71, first=3000 * i)
+            frame = frame.groupBy("domain", "host", "dir").agg(F.sum("size").alias("size"))
+            self.stream(f"dirs{i}", frame, clustered_by=("domain", "host", "dir"), partitions=16 + 5 * i, ranged=True)
+        for count in (100, 40):
+            frame = pages(self.spark, rows, count).groupBy("domain", "host").agg(F.sum("size").alias("size"))
+            self.stream(f"buckets{count}", frame, clustered_by="domain", partitions=count)
+        ranged = """select a.domain, a.host, a.dir, a.size, b.size as other
+            from dirs0 a join dirs1 b on a.domain = b.domain and a.host = b.host and a.dir = b.dir"""
+        hashed = """select a.domain, a.host, a.size, b.size as other
+            from buckets100 a join buckets40 b on a.domain = b.domain and a.host = b.host"""
+        return [self.run("ranges joined", ranged), self.run("buckets joined", hashed)]
+
+
+def _first_ranges(each: Any, joint: Any, count: int) -> Iterator[Any]:
+    """In place of ranges for all inputs together, those of the first."""
+    spread = each.inputs[0].spreads[0]
+    layout = spread.divided(2, 16)
+    for place in range(len(each.inputs)):
+        if place == 0:
+            names = {key.columns[0]: key for key in joint.keys}
+            keys = [names[column] for column in layout.columns]
+            yield tuple(
+                type(layout)(layout.function, tuple(key.columns[side] for key in keys))
+                for side in range(len(each.inputs))
+            )
+
+
+FIGURES = ("partial", "union", "joins")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description="Stored layouts beside plain Spark on the same files.")
+    options.add_argument("--figure", action="append", choices=FIGURES, help="only this one; may be repeated")
+    options.add_argument("--rows", type=int, default=10_000_000, help="of the pages of a figure")
+    options.add_argument("--runs", type=int, default=3, help="of each side")
+    chosen = options.parse_args()
+    console, began = Console(), time.perf_counter()
+    spark = started()
+    benchmark = Benchmark(spark, chosen.rows, chosen.runs, console)
+    found = {figure: getattr(benchmark, figure)() for figure in chosen.figure or FIGURES}
+    show(found, console)
+    report.write("streams", {"rows": chosen.rows, "figures": found}, partial(drawn, found), spark=spark.version)
+    print(f"{time.perf_counter() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
