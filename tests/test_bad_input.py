@@ -176,7 +176,23 @@ CASES = {
         "READONLY 'o_id' is bigint in the input, but PRODUCE says string",
         "",
     ),
-    "stream": ('r = SELECT * FROM SSTREAM "x.ss"; OUTPUT r TO "@out";', "cannot be read", "no storage for structured"),
+    "no stream": ('r = SELECT * FROM SSTREAM «"x.ss"»; OUTPUT r TO "@out";', "'x.ss' is not a structured stream", "no manifest"),
+    "a stream clustered by nothing": (
+        'r = SELECT 1 AS a; OUTPUT r TO SSTREAM "@out"«;»',
+        "needs CLUSTERED BY or REFERENCE",
+        "e.g. HASH CLUSTERED BY",
+    ),
+    "a stream clustered by a map": (
+        'r = SELECT map(1, 2) AS m; OUTPUT r TO SSTREAM «"@out"» CLUSTERED BY m;',
+        "a stream cannot be clustered by 'm' of type map<int,int>",
+        "",
+    ),
+    "a stream into nothing": ('r = SELECT 1 AS a; OUTPUT r TO SSTREAM "@out" CLUSTERED BY a INTO «0»;', "INTO", ""),
+    "no stream to refer to": (
+        'r = SELECT 1 AS a; OUTPUT r TO SSTREAM «"@out"» CLUSTERED BY a REFERENCE "x.ss";',
+        "'x.ss' is not a structured stream",
+        "",
+    ),
     "two columns of one name": (
         'r = SELECT note, note FROM orders; OUTPUT «r» TO "@out";',
         "two columns to write are called 'note'",

@@ -7,6 +7,7 @@ URI that Spark can write works; where a file system's rename is not atomic, neit
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,8 +40,8 @@ _FORMATS: dict[str, tuple[str, dict[str, str]]] = {
     "text": ("text", {}),
 }
 NAMES = ("Parquet", "Csv", "Tsv", "Json", "Text")
-# Files of a stream are read by their very names, and damaged pages are errors.
-_OF_STREAMS = {"__globPaths__": "false", "parquet.page.verify-checksum.enabled": "true"}
+# Of a stream no row may be wrong: a damaged page is an error.
+_OF_STREAMS = {"parquet.page.verify-checksum.enabled": "true"}
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -78,7 +79,7 @@ def _read(spark: SparkSession, node: Scan, columns: Sequence[tuple[str, DataType
     if node.stream is not None:
         if not files.paths:
             return spark.createDataFrame([], _schema(columns))
-        reader = reader.options(**_OF_STREAMS)
+        return reader.options(**_OF_STREAMS).schema(_schema(columns)).load(list(map(_exactly, files.paths)))
     try:
         if name == "text":
             return _text(reader.load(list(files.paths)), node)
@@ -92,6 +93,11 @@ def _read(spark: SparkSession, node: Scan, columns: Sequence[tuple[str, DataType
             missing = (error.getMessageParameters() or {}).get("path", ", ".join(files.paths))
             raise FileProblem(f"no such file or folder: {missing}", node.span) from None
         raise
+
+
+def _exactly(path: str) -> str:
+    """A path in which nothing is a pattern."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
 
 
 def _schema(columns: Sequence[tuple[str, DataType]]) -> str:

@@ -17,9 +17,10 @@ from unshuffle.streams.places import Entry, LocalPlace, Place, Step, no_step
 
 
 def place_in(spark: SparkSession, path: str, step: Step = no_step) -> Place:
-    """Where a stream lies, for a writer."""
+    """Where a stream lies, for a writer. A path without a scheme is one of Spark's default file system; on the local disk
+    it is relative to where this process is, not to where Spark's is."""
     place = HadoopPlace(spark, path)
-    return LocalPlace(place.local, step) if place.local is not None else place
+    return LocalPlace(path, step) if place.is_local else place
 
 
 def uri_of(place: Place) -> str:
@@ -40,10 +41,8 @@ class HadoopPlace:
         self.path: str = self._root.toString()
 
     @property
-    def local(self) -> str | None:
-        """The path on this machine's disk, if it is there."""
-        uri = self._root.toUri()
-        return str(uri.getPath()) if uri.getScheme() == "file" else None
+    def is_local(self) -> bool:
+        return bool(self._root.toUri().getScheme() == "file")
 
     def _at(self, name: str) -> Any:
         return self._hadoop.fs.Path(self._root, name) if name else self._root

@@ -1,4 +1,4 @@
-"""Does everything hold that a manifest says? All rows are read, those columns at least that it speaks of.
+"""Does everything hold that a manifest says? All rows are read, and the checksums of all pages verified.
 
     files         there, of their size, footer and number of rows
     row groups    where they lie, and the first and last key of each
@@ -133,7 +133,8 @@ class _File:
         sorted_by = [each.name for each in manifest.sorted_by]
         names = list(dict.fromkeys((*sorted_by, *manifest.function_names)))
         types = dict(manifest.schema)
-        for read in key_columns(self._stream.path_of(self._file), tuple((name, types[name]) for name in names)):
+        columns = tuple((name, types[name]) for name in names)
+        for read in key_columns(self._stream.path_of(self._file), columns, read_all=True):
             values = dict(zip(names, read, strict=True))
             if not len(read[0]):
                 continue

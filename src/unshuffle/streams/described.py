@@ -50,13 +50,14 @@ def read_footer(path: str) -> Footer:
         raise Unreadable(f"cannot be read: {_first_line(error)}") from None
 
 
-def key_columns(path: str, columns: Schema) -> Iterator[list[pa.Array]]:
-    """Some columns of a file, a row group at a time, of exactly these types. Checksums of pages are verified."""
+def key_columns(path: str, columns: Schema, read_all: bool = False) -> Iterator[list[pa.Array]]:
+    """Some columns of a file, a row group at a time, of exactly these types. Checksums of pages are verified: of these
+    columns, or with `read_all` of all that there are."""
     names = [name for name, _ in columns]
     try:
         with files.parquet_file(path, verify=True) as source:
             for group in range(source.metadata.num_row_groups):
-                table = source.read_row_group(group, columns=names)
+                table = source.read_row_group(group, columns=None if read_all else names)
                 yield [_whole(table[name]).cast(type) for name, type in columns]
     except KeyError as error:
         raise Unreadable(f"has no column {error}") from None

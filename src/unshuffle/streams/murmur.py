@@ -9,6 +9,7 @@ A decimal of up to 18 digits is its unscaled bigint, a longer one the bytes of t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,7 @@ def _of_longs(values: npt.NDArray[np.int64], seeds: Words) -> Words:
 
 def _of_decimals(column: pa.Array, seeds: Words) -> Words:
     type = column.type
-    wide = column.fill_null(pa.scalar(0, pa.int64()).cast(type)) if column.null_count else column
+    wide = column.fill_null(pa.scalar(Decimal(0), type)) if column.null_count else column
     halves = np.frombuffer(wide.buffers()[1], dtype=np.int64)[2 * wide.offset : 2 * (wide.offset + len(wide))]
     low, high = halves[0::2], halves[1::2]
     if type.precision <= _LONG_DECIMAL:

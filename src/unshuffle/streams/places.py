@@ -66,7 +66,7 @@ class LocalPlace:
         return sorted(self._entries(under), key=lambda entry: entry.name)
 
     def _entries(self, under: str) -> Iterator[Entry]:
-        with suppress(FileNotFoundError), os.scandir(os.path.join(self.path, under)) as found:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(os.path.join(self.path, under)) as found:
             for each in found:
                 name = f"{under}/{each.name}" if under else each.name
                 if each.is_dir():
