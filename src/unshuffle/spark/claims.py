@@ -23,14 +23,12 @@ def claimed(
     attributes: Sequence[Any],
     rdd: Any,
     number: str,
-    order: Order = (),
-    rows: int | None = None,
-    bytes: int | None = None,
+    order: Order,
+    statistics: Any,
 ) -> DataFrame:
     """An RDD of Catalyst's rows as a DataFrame. `number` names the attribute with the number of a row's partition; each
-    partition is sorted by `order`. Without `bytes` Spark takes the rows for more than it would ever copy."""
-    java = jvm(spark)
-    catalyst = java.org.apache.spark.sql.catalyst
+    partition is sorted by `order`."""
+    catalyst = jvm(spark).org.apache.spark.sql.catalyst
     named = {attribute.name(): attribute for attribute in attributes}
     partitioning = catalyst.plans.physical.ShufflePartitionIdPassThrough(
         catalyst.expressions.DirectShufflePartitionID(named[number]), rdd.getNumPartitions()
@@ -39,6 +37,24 @@ def claimed(
         sort_order(spark, named[name], descending, nulls_first)
         for name, descending, nulls_first in ((number, False, True), *order)
     ]
+    return _rows(spark, attributes, rdd, partitioning, ordering, statistics)
+
+
+def unclaimed(spark: SparkSession, attributes: Sequence[Any], rdd: Any, statistics: Any) -> DataFrame:
+    """The same of which nothing is known but the rows."""
+    unknown = jvm(spark).org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning(rdd.getNumPartitions())
+    return _rows(spark, attributes, rdd, unknown, [], statistics)
+
+
+def _rows(
+    spark: SparkSession,
+    attributes: Sequence[Any],
+    rdd: Any,
+    partitioning: Any,
+    ordering: Sequence[Any],
+    statistics: Any,
+) -> DataFrame:
+    java = jvm(spark)
     none = singleton(java.scala, "None")
     given = [
         sequence(spark, attributes),
@@ -48,27 +64,8 @@ def claimed(
         False,  # no stream
         none,
         spark._jsparkSession,
-        none if bytes is None else java.scala.Some(_statistics(spark, rows, bytes)),
+        java.scala.Some(statistics),  # without any, Spark takes rows for more than it would ever copy
         none,  # no constraints
-    ]
-    return frame_of(spark, constructed(java.org.apache.spark.sql.execution.LogicalRDD, given, [False]))
-
-
-def unclaimed(spark: SparkSession, attributes: Sequence[Any], rdd: Any) -> DataFrame:
-    """The same of which nothing is known but the rows."""
-    java = jvm(spark)
-    none = singleton(java.scala, "None")
-    unknown = java.org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning(rdd.getNumPartitions())
-    given = [
-        sequence(spark, attributes),
-        rdd,
-        unknown,
-        sequence(spark, []),
-        False,
-        none,
-        spark._jsparkSession,
-        none,
-        none,
     ]
     return frame_of(spark, constructed(java.org.apache.spark.sql.execution.LogicalRDD, given, [False]))
 
@@ -83,8 +80,9 @@ def sort_order(spark: SparkSession, expression: Any, descending: bool, nulls_fir
     )
 
 
-def _statistics(spark: SparkSession, rows: int | None, bytes: int) -> Any:
-    """Scala's large numbers would reach us as Python's, so the JVM is told to make them where they are needed."""
+def statistics(spark: SparkSession, rows: int | None, bytes: int) -> Any:
+    """How much there is, as Catalyst says it. Scala's large numbers would reach us as Python's, so the JVM makes them
+    where they are needed."""
     java = jvm(spark)
     catalyst, of = java.org.apache.spark.sql.catalyst, java.java.lang.Class.forName
     handles = java.java.lang.invoke.MethodHandles
@@ -93,10 +91,9 @@ def _statistics(spark: SparkSession, rows: int | None, bytes: int) -> Any:
 
     def called(java_class: str, *given: Any) -> Any:
         (constructor,) = of(java_class).getConstructors()
-        handle = handles.publicLookup().unreflectConstructor(constructor)
-        return handles.filterArguments(
-            handle, 0, _array(spark, java.java.lang.invoke.MethodHandle, large)
-        ).invokeWithArguments(_array(spark, java.java.lang.Object, given))
+        made = handles.publicLookup().unreflectConstructor(constructor)
+        from_whole = handles.filterArguments(made, 0, _array(spark, java.java.lang.invoke.MethodHandle, large))
+        return from_whole.invokeWithArguments(_array(spark, java.java.lang.Object, given))
 
     return called(
         "org.apache.spark.sql.catalyst.plans.logical.Statistics",

@@ -98,9 +98,21 @@ def of_frame(frame: DataFrame) -> Executed:
 
 
 def of_text(lines: Iterable[str]) -> Executed:
-    found = list(_told_once(lines))
+    found = [operator for line in _told_once(lines) for operator in _inside(line)]
     exchanges = Counter(sent for line in found if (sent := _read(line)) is not None)
     return Executed(exchanges, sum(line.startswith("Sort [") for line in found))
+
+
+def told_inside(frame: DataFrame) -> str:
+    """The exchanges and sorts of a fragment that its surroundings see as one operator, for the name of that."""
+    lines = frame._jdf.queryExecution().executedPlan().toString().splitlines()
+    operators = [operator for line in _told_once(lines) for operator in _inside(line)]
+    return f"{{{' | '.join(each for each in operators if each.startswith(('Exchange ', 'Sort [')))}}}"
+
+
+def _inside(operator: str) -> list[str]:
+    told = re.match(r"Scan ExistingRDD [\w ]+\{(.*)\}", operator)
+    return [operator] if told is None else told[1].split(" | ")
 
 
 def _told_once(lines: Iterable[str]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from unshuffle.errors import InternalError
 from unshuffle.spark.bridge import singleton
 from unshuffle.spark.claims import Order, claimed, unclaimed
 from unshuffle.spark.columns import frame_of, jvm
+from unshuffle.spark.faithful import told_inside
 from unshuffle.spark.session import temporarily
 
 
@@ -45,12 +46,13 @@ def narrow(
         expected = max((i for of in reads for i in of), default=-1) + 1 if partitions is None else partitions
         if rdd.getNumPartitions() != expected:
             raise InternalError(f"a fragment has {rdd.getNumPartitions()} partitions, {expected} were expected")
-        merged = unclaimed(spark, _attributes(planned), _grouped(spark, rdd, reads))
+        amount = planned._jdf.queryExecution().optimizedPlan().stats()
+        merged = unclaimed(spark, _attributes(planned), _grouped(spark, rdd, reads), amount)
         merged = merged.select("*", F.spark_partition_id().alias(number))
         if belongs is not None:
             merged = merged.where(belongs == F.col(quote(number)))
-        rows = merged._jdf.queryExecution().toRdd()
-    return claimed(spark, _attributes(merged), rows, number, order, bytes=None)
+        rows = merged._jdf.queryExecution().toRdd().setName(f"narrowed {told_inside(planned)}")
+    return claimed(spark, _attributes(merged), rows, number, order, amount)
 
 
 def _attributes(frame: DataFrame) -> list[Any]:

@@ -22,7 +22,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from unshuffle.algebra.sql import quote
 from unshuffle.spark.bridge import sequence, singleton
-from unshuffle.spark.claims import Order, claimed
+from unshuffle.spark.claims import Order, claimed, statistics
 from unshuffle.spark.columns import frame_of, jvm, scala_map
 
 
@@ -59,7 +59,7 @@ def stored_scan(
     attributes = [output.apply(i) for i in range(output.size())]
     rdd = _rdd(spark, relation.relation(), _pushed(spark, relation, predicate), partitions)
     size = sum(piece.length for pieces in partitions for piece in pieces) if bytes is None else bytes
-    frame = claimed(spark, attributes, rdd, number, order, rows, size)
+    frame = claimed(spark, attributes, rdd, number, order, statistics(spark, rows, size))
     if predicate is not None:
         frame = frame.where(predicate)
     return frame if belongs is None else frame.where(belongs == F.col(quote(number)))
