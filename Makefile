@@ -9,6 +9,8 @@ OUT := examples/out
 TODAY := 2025-06-30
 
 RUN := $(BIN)/python -m
+# Two processes, a file's tests in one of them, files in the order of tests/conftest.py.
+IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 # The tests of what touches Spark's internals, and other Sparks to run them on than the newest.
 SPARK_VERSIONS := 4.1 4.2
 SPARK_TESTS := $(addprefix tests/spark/test_,lowering.py dataframes.py optimize.py metrics.py user_sessions.py range_number.py stored_scan.py narrow.py)
@@ -46,10 +48,10 @@ demo-data: venv
 	test -d $(DATA) || $(BIN)/python examples/cpu_hours/generate.py --out $(DATA) --processes 20000 --end-date $(TODAY)
 
 test: venv java ## Run all tests, in two processes
-	$(RUN) pytest -n 2 --dist loadfile
+	$(RUN) pytest $(IN_TWO)
 
 test-fast: venv ## Run the tests that need no JVM
-	$(RUN) pytest -n 2 --dist loadfile -m "not spark"
+	$(RUN) pytest $(IN_TWO) -m "not spark"
 
 test-spark-versions: venv java ## Test what touches Spark's internals on Spark 4.1 and 4.2
 	for version in $(SPARK_VERSIONS); do \

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,13 @@ settings.load_profile(wanted[0] if wanted else "normal")
 # What is imported stays, and what tests make is mostly dropped by the count of its uses: looking for cycles among all of it as
 # often as Python does by itself takes a sixth of the time.
 gc.set_threshold(100_000, 20, 20)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that need Spark go first, then those of many tests: two processes that share the files end at about the same time."""
+    sizes = Counter(item.path for item in items)
+    on_spark = {item.path for item in items if item.get_closest_marker("spark")}
+    items.sort(key=lambda item: (item.path not in on_spark, -sizes[item.path]))
 
 
 def pytest_collection_finish() -> None:

@@ -235,8 +235,8 @@ MUTANTS = (
     Mutant(
         "hashed at another type than the join compares at",
         "joint.py",
-        "    if type_ == key.type:\n        return True\n",
-        "    if type_ is not None:\n        return True\n",
+        "    if type_ == key.type:\n        return True\n    first =",
+        "    if type_ is not None:\n        return True\n    first =",
         "joint",
     ),
     Mutant(

@@ -113,8 +113,9 @@ def test_rows_with_one_hash_are_told_apart_by_their_values(monkeypatch: pytest.M
     )
 
 
-def test_more_rows_than_fit_are_read_in_passes() -> None:
-    size = 3_000_000
+def test_more_rows_than_fit_are_read_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declared, "_PUT_TOGETHER", 100_000)
+    size, fit = 300_000, 100_000
     numbers = np.arange(size)
     table = pa.table({"k": numbers, "half": numbers // 2, "v": numbers % 10})
     reads = 0
@@ -122,16 +123,16 @@ def test_more_rows_than_fit_are_read_in_passes() -> None:
     def rows() -> Iterator[pa.RecordBatch]:
         nonlocal reads
         reads += 1
-        return iter(table.to_batches(max_chunksize=100_000))
+        return iter(table.to_batches(max_chunksize=10_000))
 
-    assert counted(DeclaredKey(("k",)), rows, size, 1_000_000) is None
+    assert counted(DeclaredKey(("k",)), rows, size, fit) is None
     assert reads == 3
-    assert counted(DeclaredDependency(("k",), ("v",)), rows, size, 1_000_000) is None
+    assert counted(DeclaredDependency(("k",), ("v",)), rows, size, fit) is None
     assert reads > 5
     reads = 0
-    assert counted(DeclaredDependency(("v",), ("v",)), rows, size, 1_000_000) is None
+    assert counted(DeclaredDependency(("v",), ("v",)), rows, size, fit) is None
     assert reads == 1  # few different values, so all fit
-    broken = counted(DeclaredDependency(("half",), ("v",)), rows, size, 1_000_000)
+    broken = counted(DeclaredDependency(("half",), ("v",)), rows, size, fit)
     assert broken is not None
     assert len(broken.rows) == 3
 
