@@ -64,7 +64,8 @@ def _stored(scan: Scan, layouts: dict[str, tuple[str, int]]) -> Scan:
         return scan
     names, count = layouts[scan.label]
     columns = [next(c for c in scan.columns if c.name == name) for name in names.split()]
-    return replace(scan, layout=Delivered(hashed(columns, count), tuple(asc(c) for c in columns)))
+    layout = Delivered(hashed(columns, count), tuple(asc(c) for c in columns))
+    return replace(scan, layout=layout, stored=layout)
 
 
 def nodes(plan: Physical, kind: type) -> list[Physical]:
@@ -196,9 +197,10 @@ def test_a_layout_is_pushed_to_the_other_input(plan: Plan) -> None:
 def test_ninety_partitions_are_made_of_forty_five(plan: Plan) -> None:
     """SIGMOD 2012, section 3.3.1: 100 would be ideal, but 90 are read where they lie."""
     chosen = plan(ONE.format(facts=""), "select a, b, sum(v) as s from t group by a, b", {"t": ("a", 45)})
-    (move,) = nodes(chosen, ops.Move)
-    assert move.delivered.partitioning.function.partitions == 90
-    assert move.operator.readers == 2
+    (scan,) = nodes(chosen, ops.FileScan)
+    assert not moves(chosen)
+    assert scan.delivered.partitioning.function.partitions == 90
+    assert scan.operator.readers == 2
 
 
 # --- serial, parallel and mixed plans

@@ -39,7 +39,7 @@ more  rows=100000000
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    def optimized(text: str, into: tuple[str, int] | None = None, **stores: Store) -> Physical:
+    def optimized(text: str, into: tuple[str, int] | None = None, cores: int = 100, **stores: Store) -> Physical:
         bound = Described(tmp_path / "tables", parse(PAGES)).bind(text, "query")
         bound = with_scans(bound, lambda scan: stores[scan.label](scan) if scan.label in stores else scan)
         if into is not None:
@@ -47,7 +47,7 @@ def plan(tmp_path: Path) -> Plan:
             column = next(c for c in output.plan.columns if c.name == into[0])
             layout = Delivered(hashed([column], into[1]), (asc(column),))
             bound = replace(bound, outputs=(replace(output, layout=layout),))
-        chosen = optimize(bound, Options(machine=Machine(cores=100)))
+        chosen = optimize(bound, Options(machine=Machine(cores=cores)))
         verify(chosen)
         return chosen.outputs[0][1]
 
@@ -175,6 +175,7 @@ def test_buckets_are_split_for_a_join_and_merged_for_what_is_written(plan: Plan)
         """select p.domain, percentile(p.v + m.v, 0.5) as middle from pages p join more m on p.domain = m.domain
         group by p.domain""",
         into=("domain", 50),
+        cores=20,
         pages=in_buckets("domain", 100),
         more=in_buckets("domain", 200),
     )

@@ -61,7 +61,9 @@ class Implement:
         if scan.layout is not None:
             layout = scan.layout.partitioning
             columns = frozenset(layout.columns) if isinstance(layout, Partitioned) else frozenset[Column]()
-            implementation = _over(scan, ops.FileScan(scan, scan.layout))
+            # By columns that are not read, Spark cannot be told how rows lie, nor in what order.
+            seen = scan.layout if columns else Delivered(layout)
+            implementation = _over(scan, ops.FileScan(scan, seen))
             implementation.stored_columns = columns
             group.counts = (layout.function.partitions,) if isinstance(layout, Partitioned) else ()
             if scan.spread is not None:

@@ -64,6 +64,8 @@ class CostModel(Protocol):
 
     def lies_well(self, amount: Amount) -> bool: ...
 
+    def elapsed(self, work: float, amount: Amount) -> float: ...
+
     def least(self, operator: PhysicalOperator, inputs: Sequence[Amount], output: Amount) -> float: ...
 
 
@@ -437,12 +439,19 @@ class Search:
     ) -> Physical:
         amount = self.amount(group, delivered)
         own = self.model.cost(operator, [each.amount for each in inputs], amount)
-        if isinstance(operator, Move) and (operator.samples or (operator.readers or 0.0) > 1.0):
-            # Rows are computed to be looked at first, or for each who reads them in place.
-            again = group.again * (1.0 if operator.readers is None else operator.readers - 1.0)
+        if isinstance(operator, Move) and (operator.samples or operator.readers is not None):
+            again = group.again * self._times_more(operator, inputs[0].amount, amount)
             own = replace(own, seconds=own.seconds + again, cpu=own.cpu + again)
         total = own.seconds + sum(each.cost for each in inputs)
         return Physical(operator, inputs, delivered, group.facts, amount, own, total, alternative, group=group.number)
+
+    def _times_more(self, operator: Move, given: Amount, output: Amount) -> float:
+        """How many times more the rows below an exchange are computed: once to be looked at first, or by each who reads them
+        in place. Then they are also computed by the tasks that read them, which may be fewer."""
+        if operator.readers is None:
+            return 1.0
+        slower = self.model.elapsed(1.0, output) / self.model.elapsed(1.0, given)
+        return max(0.0, max(1.0, operator.readers) * max(1.0, slower) - 1.0)
 
     def best(self, group: Group, required: Required = ANYTHING) -> Physical:
         plan = self.solve(group, required)

@@ -57,7 +57,15 @@ class Whole:
 
     def state(self, node: Physical) -> State:
         standing = self.derivation.of(node)
-        return standing.delivered, standing.facts
+        return _as_stored(node) or standing.delivered, standing.facts
+
+
+def _as_stored(node: Physical) -> Delivered | None:
+    """Of files that are read in pieces because their layout serves nobody, the layout that might."""
+    operator = node.operator
+    if isinstance(operator, ops.FileScan) and isinstance(operator.layout.partitioning, Scattered):
+        return operator.scan.layout
+    return None
 
 
 @dataclass(frozen=True, slots=True)
