@@ -178,7 +178,7 @@ CASES = {
     ),
     "no stream": ('r = SELECT * FROM SSTREAM «"x.ss"»; OUTPUT r TO "@out";', "'x.ss' is not a structured stream", "no manifest"),
     "a stream clustered by nothing": (
-        'r = SELECT 1 AS a; OUTPUT r TO SSTREAM "@out"«;»',
+        'r = SELECT 1 AS a; OUTPUT r TO SSTREAM "@out";',
         "needs CLUSTERED BY or REFERENCE",
         "e.g. HASH CLUSTERED BY",
     ),

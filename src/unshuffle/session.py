@@ -39,7 +39,7 @@ from unshuffle.loading import load
 from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer
 from unshuffle.render.html import page
 from unshuffle.render.tree import tree
-from unshuffle.streams import Stream, Wanted
+from unshuffle.streams import Stream, Wanted, open_stream, settle
 from unshuffle.streams.wanted import Names, sorted_names
 
 if TYPE_CHECKING:
@@ -367,6 +367,9 @@ class Session:
 
                 return streams.write(what, str(path), wanted)
         script = self._bind_rows(what, params)
+        columns = [(column.name, column.type) for column in script.outputs[0].plan.columns]
+        if all(type is not None for _, type in columns):  # then a mistake is found before anything runs
+            settle(wanted, columns, open_stream(wanted.reference) if wanted.reference is not None else None)
         with self._failures_explained(script), self._planned(script) as frames:
             from unshuffle.spark import streams
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from unshuffle.errors import UserError
 from unshuffle.properties import HashFunction
-from unshuffle.render.numbers import size
+from unshuffle.render.numbers import counted, size
 from unshuffle.session import Session
 from unshuffle.streams import Manifest, Stream, open_stream, place_of, ranges_of
 from unshuffle.streams import check as check_stream
@@ -89,7 +89,7 @@ def inspect(path: Name, version: Version = None, as_json: AsJson = False) -> Non
     _out.print(f"[bold]{escape(path)}[/bold]  [dim]{_summary(stream)}; versions: {', '.join(map(str, there))}[/dim]")
     for label, text in _facts(manifest):
         _out.print(f"  {label}  {escape(text)}")
-    table = Table("partition", "rows", "size", "files", "row groups", "from", show_edge=False, header_style="bold")
+    table = Table("partition", "rows", "size", "files", "row groups", "range", show_edge=False, header_style="bold")
     for number, partition in list(enumerate(manifest.partitions))[:SHOWN_PARTITIONS]:
         groups = sum(len(file.groups) for file in partition.files)
         cells = (f"{partition.rows:,}", size(partition.bytes), str(len(partition.files)), str(groups))
@@ -139,8 +139,8 @@ def vacuum(
         _out.print(f"removed version {version}")
     for name in removed.files:
         _out.print(f"removed {escape(name)}")
-    files = f"{len(removed.files):,} files" if len(removed.files) != 1 else "1 file"
-    _err.print(f"[dim]{len(removed.versions)} versions, {files}, {size(removed.bytes)}[/dim]")
+    what = f"{counted(len(removed.versions), 'version')}, {counted(len(removed.files), 'file')}"
+    _err.print(f"[dim]{what}, {size(removed.bytes)}[/dim]")
 
 
 # --- in words
@@ -148,8 +148,7 @@ def vacuum(
 
 def _summary(stream: Stream) -> str:
     manifest = stream.manifest
-    count = len(manifest.partitions)
-    partitions = f"{count:,} partitions" if count != 1 else "1 partition"
+    partitions = counted(len(manifest.partitions), "partition")
     return f"version {stream.version}, {manifest.rows:,} rows, {size(manifest.bytes)}, {partitions}"
 
 

@@ -119,7 +119,7 @@ class LocalPlace:
                     raise
 
     def remove(self, name: str) -> None:
-        """Folders that are empty then go too."""
+        """Folders that are empty then go too, the stream's own included."""
         self.step("remove", name)
         target = os.path.join(self.path, name)
         if os.path.isdir(target):
@@ -128,7 +128,7 @@ class LocalPlace:
             with suppress(FileNotFoundError):
                 os.remove(target)
         with suppress(OSError):  # up to one that is not empty
-            while (target := os.path.dirname(target)) != self.path:
+            while (target := os.path.dirname(target)).startswith(self.path):
                 os.rmdir(target)
 
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Literal
 
 from unshuffle.catalog.declared import Declaration
-from unshuffle.errors import DeclarationProblem, InternalError, StreamProblem, UnshuffleError
+from unshuffle.errors import DeclarationProblem, InternalError, StreamProblem, TypeProblem, UnshuffleError
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.streams.check import check, declared_of
 from unshuffle.streams.described import Unreadable, describe
@@ -54,6 +54,11 @@ class Writing:
             self._check_declared(settled, stored)
         except Unreadable as problem:
             raise StreamProblem(f"a file that was just written to {self._shown!r} {problem}") from None
+        except (ValueError, OverflowError) as error:
+            # Text that is not UTF-8, or a day that Python's calendar does not have.
+            raise TypeProblem(
+                f"a value that {self._shown!r} is to be laid out by cannot be recorded: {error}"
+            ) from None
         self._manifest = Manifest(
             self._base + 1,
             self.writer,
