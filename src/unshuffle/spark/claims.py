@@ -86,12 +86,14 @@ def statistics(spark: SparkSession, rows: int | None, bytes: int) -> Any:
     java = jvm(spark)
     catalyst, of = java.org.apache.spark.sql.catalyst, java.java.lang.Class.forName
     handles = java.java.lang.invoke.MethodHandles
-    whole = next(m for m in of("scala.math.BigInt").getMethods() if m.getName() == "long2bigInt")
+    big = of("scala.math.BigInt")
+    whole = next(method for method in big.getMethods() if method.getName() == "long2bigInt")
     large = [handles.publicLookup().unreflect(whole)]
 
     def called(java_class: str, *given: Any) -> Any:
         (constructor,) = of(java_class).getConstructors()
         made = handles.publicLookup().unreflectConstructor(constructor)
+        made = made.asType(made.type().changeParameterType(0, big))
         from_whole = handles.filterArguments(made, 0, _array(spark, java.java.lang.invoke.MethodHandle, large))
         return from_whole.invokeWithArguments(_array(spark, java.java.lang.Object, given))
 
