@@ -131,7 +131,6 @@ def test_a_predicate_is_pushed_and_applied(spark: SparkSession, tmp_path: Path) 
     found = scan(spark, [[path]], predicate=(F.col("v") >= 8500) & (F.length("k") == 2) & (F.col("p") == 0))
     assert placed(found) == [list(range(8500, 9000))]
     read = found.selectExpr("k")._jdf.queryExecution().executedPlan()
-    spark.createDataFrame([(1,)], "a int").collect()
     total = read.execute().count()
     scanned = read
     while scanned.children().size():

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from unshuffle.spark.bridge import constructed, sequence, singleton
+from unshuffle.spark.bridge import constructed, sequence, singleton, sort_order
 from unshuffle.spark.columns import frame_of, jvm
 
 Order = Sequence[tuple[str, bool, bool]]  # name, descending, NULLs first
@@ -68,16 +68,6 @@ def _rows(
         none,  # no constraints
     ]
     return frame_of(spark, constructed(java.org.apache.spark.sql.execution.LogicalRDD, given, [False]))
-
-
-def sort_order(spark: SparkSession, expression: Any, descending: bool, nulls_first: bool) -> Any:
-    expressions = jvm(spark).org.apache.spark.sql.catalyst.expressions
-    return expressions.SortOrder(
-        expression,
-        singleton(expressions, "Descending" if descending else "Ascending"),
-        singleton(expressions, "NullsFirst" if nulls_first else "NullsLast"),
-        sequence(spark, []),
-    )
 
 
 def statistics(spark: SparkSession, rows: int | None, bytes: int) -> Any:
