@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +19,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).parent.parent.parent
 # By (k, x) in Spark's order, cut at "b" and "é".
 PARTITIONS: list[list[tuple[str | None, float | None, int]]] = [
     [(None, None, 1), (None, 1.0, 2), ("", -0.0, 3), ("a", float("nan"), 4), ("a\0", 5.0, 5)],
@@ -136,7 +131,6 @@ def test_a_predicate_is_pushed_and_applied(spark: SparkSession, tmp_path: Path) 
     found = scan(spark, [[path]], predicate=(F.col("v") >= 8500) & (F.length("k") == 2) & (F.col("p") == 0))
     assert placed(found) == [list(range(8500, 9000))]
     read = found.selectExpr("k")._jdf.queryExecution().executedPlan()
-    spark.createDataFrame([(1,)], "a int").collect()
     total = read.execute().count()
     scanned = read
     while scanned.children().size():
@@ -172,22 +166,24 @@ def test_a_merge_join_of_two_scans_and_of_one_with_itself(spark: SparkSession, f
         for left, right in ((one, other), (one, one)):
             joined = left.alias("l").join(
                 right.alias("r").where("v > 2"),
-                (F.col("l.p") == F.col("r.p")) & (F.col("l.k") == F.col("r.k")) & (F.col("l.x") == F.col("r.x")),
+                (F.col("l.p") == F.col("r.p")) & (F.col("l.k") == F.col("r.k")),
             )
             plan = operators(joined)
             assert "SortMergeJoin" in plan
             assert "Exchange" not in plan
             assert "Sort [" not in plan
-            assert sorted(row[2] for row in joined.collect()) == [3, 4, 5, 6, 7, 9, 10, 11]
-            assert placed(joined.select("l.*")) == [[3, 4, 5], [6, 7], [9, 10, 11]]
+            assert sorted(row[2] for row in joined.collect()) == [3, 4, 5, 6, 6, 7, 7, 8, 9, 10, 11]
+            assert placed(joined.select("l.*")) == [[3, 4, 5], [6, 6, 7, 7, 8], [9, 10, 11]]
 
 
-def test_a_union_of_scans_is_still_known(spark: SparkSession, files: list[Path]) -> None:
+def test_a_union_claims_no_more_than_spark_knows(spark: SparkSession, files: list[Path]) -> None:
+    """Spark forgets the numbers there. (`narrow` puts the partitions of a union side by side.)"""
     one = scan(spark, [[file] for file in files])
     other = scan(spark, [[files[2]], [files[1]], [files[0]]], belongs=belonging(spark, RANGES))
-    counts = one.union(other).select("p", "k").groupBy("p", "k").count()
-    assert "Exchange" not in operators(counts)
-    assert sorted(row["count"] for row in counts.collect()) == [1] * 6 + [2] * 2 + [4] or counts.count() == 9
+    counts = one.union(other).groupBy("p", "k").count().collect()
+    assert {(row.k, row["count"]) for row in counts} == {
+        (None, 2), ("", 1), ("a", 1), ("a\0", 1), ("b", 4), ("c", 2), ("é", 1), ("\uffff", 1), ("\U00010000", 1)
+    }  # fmt: skip
 
 
 def test_the_size_is_known(spark: SparkSession, files: list[Path]) -> None:
@@ -201,11 +197,11 @@ def test_the_size_is_known(spark: SparkSession, files: list[Path]) -> None:
 
 def test_hosts_are_asked_of_other_file_systems(spark: SparkSession, files: list[Path]) -> None:
     """Through a file system that only points to others."""
-    from unshuffle.spark.stored_scan import Piece
     from unshuffle.spark.session import temporarily
+    from unshuffle.spark.stored_scan import Piece
 
     given = piece(files[1])
-    with temporarily(spark, **{"fs.viewfs.mounttable.here.link./data": f"file://{files[1].parent}"}):
+    with temporarily(spark, **{"fs.viewfs.mounttable.here.link./data": files[1].parent.as_uri()}):
         there = Piece("viewfs://here/data/rows+.parquet", given.size, 0, given.length, given.modified)
         assert placed(scan(spark, [[there]])) == [[6, 7, 8]]  # type: ignore[list-item]
 

@@ -102,20 +102,21 @@ def _exchange(spark: SparkSession, child: Any, sending: Sending) -> Any:
             by = sequence(spark, [attributes[name] for name in columns])
             partitioning = catalyst.plans.physical.HashPartitioning(by, partitions)
         case SendByRange(keys, partitions):
-            expressions = catalyst.expressions
-            orders = [
-                expressions.SortOrder(
-                    attributes[name],
-                    singleton(expressions, "Descending" if descending else "Ascending"),
-                    singleton(expressions, "NullsFirst" if nulls_first else "NullsLast"),
-                    sequence(spark, []),
-                )
-                for name, descending, nulls_first in keys
-            ]
+            orders = [sort_order(spark, attributes[name], *direction) for name, *direction in keys]
             partitioning = catalyst.plans.physical.RangePartitioning(sequence(spark, orders), partitions)
     origin = singleton(physical, "REPARTITION_BY_NUM")
     rest = [singleton(jvm(spark).scala, "None"), False]
     return constructed(physical.ShuffleExchangeExec, [partitioning, child, origin], rest)
+
+
+def sort_order(spark: SparkSession, expression: Any, descending: bool, nulls_first: bool) -> Any:
+    expressions = jvm(spark).org.apache.spark.sql.catalyst.expressions
+    return expressions.SortOrder(
+        expression,
+        singleton(expressions, "Descending" if descending else "Ascending"),
+        singleton(expressions, "NullsFirst" if nulls_first else "NullsLast"),
+        sequence(spark, []),
+    )
 
 
 def constructed(java_class: Any, given: Sequence[Any], rest: Sequence[Any]) -> Any:

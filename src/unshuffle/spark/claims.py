@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from unshuffle.spark.bridge import constructed, sequence, singleton
+from unshuffle.spark.bridge import constructed, sequence, singleton, sort_order
 from unshuffle.spark.columns import frame_of, jvm
 
 Order = Sequence[tuple[str, bool, bool]]  # name, descending, NULLs first
@@ -70,28 +70,20 @@ def _rows(
     return frame_of(spark, constructed(java.org.apache.spark.sql.execution.LogicalRDD, given, [False]))
 
 
-def sort_order(spark: SparkSession, expression: Any, descending: bool, nulls_first: bool) -> Any:
-    expressions = jvm(spark).org.apache.spark.sql.catalyst.expressions
-    return expressions.SortOrder(
-        expression,
-        singleton(expressions, "Descending" if descending else "Ascending"),
-        singleton(expressions, "NullsFirst" if nulls_first else "NullsLast"),
-        sequence(spark, []),
-    )
-
-
 def statistics(spark: SparkSession, rows: int | None, bytes: int) -> Any:
     """How much there is, as Catalyst says it. Scala's large numbers would reach us as Python's, so the JVM makes them
     where they are needed."""
     java = jvm(spark)
     catalyst, of = java.org.apache.spark.sql.catalyst, java.java.lang.Class.forName
     handles = java.java.lang.invoke.MethodHandles
-    whole = next(m for m in of("scala.math.BigInt").getMethods() if m.getName() == "long2bigInt")
+    big = of("scala.math.BigInt")
+    whole = next(method for method in big.getMethods() if method.getName() == "long2bigInt")
     large = [handles.publicLookup().unreflect(whole)]
 
     def called(java_class: str, *given: Any) -> Any:
         (constructor,) = of(java_class).getConstructors()
         made = handles.publicLookup().unreflectConstructor(constructor)
+        made = made.asType(made.type().changeParameterType(0, big))
         from_whole = handles.filterArguments(made, 0, _array(spark, java.java.lang.invoke.MethodHandle, large))
         return from_whole.invokeWithArguments(_array(spark, java.java.lang.Object, given))
 

@@ -75,4 +75,6 @@ def _grouped(spark: SparkSession, rdd: Any, reads: Sequence[Sequence[int]]) -> A
     found = java.java.lang.Class.forName("org.apache.spark.rdd.RDD").getDeclaredField("partitions_")
     found.setAccessible(True)
     found.set(grouped, made)
+    if not java.java.util.Objects.equals(grouped.partitions(), made):
+        raise InternalError("Spark groups partitions otherwise than it was told")
     return grouped

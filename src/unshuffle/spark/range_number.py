@@ -32,8 +32,7 @@ from unshuffle.catalog.types import spark_name
 from unshuffle.errors import InternalError
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.properties.functions import RangeKey, Sampled
-from unshuffle.spark.bridge import sequence, singleton
-from unshuffle.spark.claims import sort_order
+from unshuffle.spark.bridge import sequence, singleton, sort_order
 from unshuffle.spark.columns import OpaqueCode, jvm, parsed, scala_map
 
 _DAY_0 = datetime.date(1970, 1, 1)

@@ -6,7 +6,9 @@ several of them: then `belongs` tells which of its rows are whose. The number of
 reader adds to the rows of each file.
 
 The files are read by Spark's own reader, in batches, with what Spark would push into it. What stands above gets rows, since
-Spark has no operator that both takes batches and can be told where its rows are.
+Spark has no operator that both takes batches and can be told where its rows are. That costs a tenth to two
+fifths of a bare scan: of 5 million rows on two busy cores, the best of five runs in turn, summing columns took 1.20 s against
+1.06 s of Spark's own scan, filtering 0.68 against 0.49, copying all 0.91 against 0.75.
 """
 
 from __future__ import annotations

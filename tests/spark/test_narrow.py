@@ -1,0 +1,210 @@
+"""Partitions merged and split in place: the rows of plain Spark, each where its number says, and no exchange more."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from unshuffle.errors import InternalError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def hashed(spark: SparkSession, partitions: int) -> DataFrame:
+    keys = "CASE id % 8 WHEN 0 THEN NULL WHEN 1 THEN '' WHEN 2 THEN 'é' ELSE concat('\\U00010000', id % 40) END AS a"
+    return spark.range(400).selectExpr(keys, "id AS v").repartition(partitions, "a")
+
+
+def ranged(spark: SparkSession) -> DataFrame:
+    """Into 0 to 9, 10 to 19, and so on, each sorted."""
+    return (
+        spark.range(60)
+        .selectExpr("id", "CAST(id DIV 10 AS INT) AS at")
+        .repartitionById(6, "at")
+        .sortWithinPartitions("id")
+    )
+
+
+def placed(frame: DataFrame, number: str = "p") -> list[list[Any]]:
+    """The first column in each partition, once every row is where its number says."""
+    found: list[list[Any]] = [[] for _ in range(frame.rdd.getNumPartitions())]
+    for row in frame.selectExpr(frame.columns[0], number, "spark_partition_id() AS here").collect():
+        assert row[number] == row.here
+        found[row.here].append(row[0])
+    return found
+
+
+def operators(frame: DataFrame) -> str:
+    """What Spark ran in the end."""
+    frame.collect()
+    plan: str = frame._jdf.queryExecution().executedPlan().toString()
+    return plan.partition("== Initial Plan ==")[0]
+
+
+def exchanges(frame: DataFrame) -> list[tuple[str, int]]:
+    from unshuffle.spark import faithful
+
+    return sorted((each.how, each.partitions) for each in faithful.of_frame(frame).exchanges.elements())
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(12, 4), (4, 12), (6, 4), (3, 3), (5, 1), (1, 3)])
+def test_hashes_are_merged_and_split(spark: SparkSession, inputs: int, outputs: int) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from unshuffle.partitions import HashConnections
+    from unshuffle.spark.narrow import narrow
+
+    given, connections = hashed(spark, inputs), HashConnections(inputs, outputs)
+    reads = [[each.input for each in connections.reads(i)] for i in range(outputs)]
+    found = narrow(given, reads, "p", F.expr(f"pmod(hash(a), {outputs})"))
+    placed(found)
+    assert found.where(f"p <> pmod(hash(a), {outputs})").isEmpty()
+    counts = found.groupBy("p", "a").count()
+    plain = given.groupBy("a").count().collect()
+    assert sorted(map(str, counts.drop("p").collect())) == sorted(map(str, plain))
+    assert exchanges(counts) == [("hash" if inputs > 1 else "gather", inputs)]
+    assert "Exchange" not in operators(counts).replace("{Exchange", "")
+
+
+def test_partitions_are_read_in_the_order_given(spark: SparkSession) -> None:
+    from unshuffle.spark.narrow import narrow
+
+    found = narrow(ranged(spark), [[4], [1, 0], [], [5, 2, 3], [1]], "p")
+    tens = [list(range(start, start + 10)) for start in range(0, 60, 10)]
+    assert placed(found) == [tens[4], tens[1] + tens[0], [], tens[5] + tens[2] + tens[3], tens[1]]
+
+
+def test_an_order_is_claimed_and_kept(spark: SparkSession) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from unshuffle.spark.narrow import narrow
+    from unshuffle.spark.session import temporarily
+
+    # Cut anew at 15 and 40.
+    belongs = F.expr("CASE WHEN id < 15 THEN 0 WHEN id < 40 THEN 1 ELSE 2 END")
+    found = narrow(ranged(spark), [[0, 1], [1, 2, 3], [4, 5]], "p", belongs, [("id", False, True)])
+    assert placed(found) == [list(range(15)), list(range(15, 40)), list(range(40, 60))]
+    other = narrow(ranged(spark), [[0, 1], [1, 2, 3], [4, 5]], "p", belongs, [("id", False, True)]).where("id > 5")
+    with temporarily(spark, **{"spark.sql.autoBroadcastJoinThreshold": -1}):
+        for right in (other, found):
+            joined = found.alias("l").join(right.alias("r"), ["p", "id"])
+            plan = operators(joined)
+            assert "SortMergeJoin" in plan
+            assert "Sort [" not in plan.replace("| Sort [", "").replace("{Sort [", "")
+            assert exchanges(joined) == [("number", 6)] * 2
+            assert joined.count() == (54 if right is other else 60)
+
+
+def test_partitions_of_a_union_side_by_side(spark: SparkSession) -> None:
+    from unshuffle.spark.narrow import narrow
+
+    both = ranged(spark).union(ranged(spark))
+    found = narrow(both, [[i, i + 6] for i in range(6)], "p")
+    assert placed(found) == [2 * list(range(start, start + 10)) for start in range(0, 60, 10)]
+    assert exchanges(found.groupBy("p", "id").count()) == [("number", 6)]  # run once, for both
+
+
+def test_what_is_narrowed_can_be_narrowed_again(spark: SparkSession) -> None:
+    from unshuffle.spark.narrow import narrow
+
+    once = narrow(ranged(spark), [[0, 1], [2, 3], [4, 5]], "p").drop("p")
+    twice = narrow(once, [[2], [0, 1]], "p")
+    assert placed(twice) == [list(range(40, 60)), list(range(40))]
+    assert exchanges(twice) == [("number", 6)]
+
+
+def test_an_unexpected_number_of_partitions_is_refused(spark: SparkSession) -> None:
+    from unshuffle.spark.narrow import narrow
+
+    with pytest.raises(InternalError, match="has 6 partitions, 5 were expected"):
+        narrow(ranged(spark), [[0, 1], [2, 4]], "p")
+    assert placed(narrow(ranged(spark), [[0]], "p", partitions=6)) == [list(range(10))]
+
+
+def test_a_small_input_is_still_known_to_be_small(spark: SparkSession) -> None:
+    from unshuffle.spark.narrow import narrow
+
+    small = narrow(ranged(spark), [[i] for i in range(6)], "p")
+    assert "BroadcastHashJoin" in operators(spark.range(1000).join(small, "id"))
+
+
+def test_hidden_exchanges_are_measured(spark: SparkSession) -> None:
+    from unshuffle.spark.metrics import measure
+    from unshuffle.spark.narrow import narrow
+
+    found = narrow(hashed(spark, 4), [[0, 2], [1, 3]], "p").groupBy("p", "a").count()
+    with measure(spark) as measured:
+        found.collect()
+    assert measured.exchanges == 1
+    assert measured.shuffle_bytes > 0
+
+
+def test_settings_are_as_before(spark: SparkSession) -> None:
+    from unshuffle.spark.narrow import narrow
+
+    before = spark.conf.getAll
+    narrow(ranged(spark), [[0, 1, 2, 3, 4, 5]], "p").collect()
+    with pytest.raises(InternalError):
+        narrow(ranged(spark), [[0]], "p")
+    assert spark.conf.getAll == before
+
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+import pyarrow as pa
+from pyspark.sql import functions as F
+from unshuffle.properties import RangeFunction
+from unshuffle.properties.functions import RangeKey
+from unshuffle.spark.narrow import narrow
+from unshuffle.spark.range_number import range_number
+from unshuffle.spark.session import start
+from unshuffle.spark.stored_scan import Piece, stored_scan
+
+folder = Path(sys.argv[1])
+spark = start("local-cluster[2,1,1024]")
+rows = spark.range(1000).selectExpr("concat('k', id % 10) AS k", "id AS v")
+function = RangeFunction((RangeKey(pa.string()), RangeKey(pa.int64(), True)), (("k3",), ("k5", 500), ("k7",)))
+number = range_number(spark, [F.col("k"), F.col("v")], function)
+rows.repartitionById(4, number).sortWithinPartitions("k").write.parquet(str(folder / "stored"))
+files = sorted((folder / "stored").glob("*.parquet"))
+pieces = [Piece(f.as_uri(), f.stat().st_size, 0, f.stat().st_size, 0) for f in files]
+scan = stored_scan(spark, rows.schema, [[each] for each in pieces], "p", order=[("k", False, True)])
+halves = narrow(scan.drop("p"), [[0], [1, 2], [3]], "q").groupBy("q", "k").count()
+spread = stored_scan(spark, rows.schema, [pieces] * 4, "p", belongs=number)
+print(json.dumps({
+    "misplaced": scan.where((F.col("p") != number) | (F.col("p") != F.spark_partition_id())).count(),
+    "counts": {row.k: row["count"] for row in halves.collect()},
+    "spread": sorted(row["count"] for row in spread.groupBy("p").count().collect()),
+    "stored": sorted(row["count"] for row in scan.groupBy("p").count().collect()),
+}))
+spark.stop()
+"""
+
+
+def test_on_executors_apart_from_the_driver(tmp_path: Path) -> None:
+    """What a task needs of boundaries, files and groupings reaches another process."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["misplaced"] == 0
+    assert found["counts"] == {f"k{i}": 100 for i in range(10)}
+    assert found["spread"] == found["stored"]
+    assert len(found["stored"]) == 4
