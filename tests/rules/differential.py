@@ -19,6 +19,7 @@ from unshuffle.algebra.expressions import walk as parts
 from unshuffle.algebra.logical import Plan, expressions_of, walk
 from unshuffle.rules import desugar, unnest
 from unshuffle.rules.traverse import ascend
+from unshuffle.spark.session import temporarily
 from unshuffle.spark.straight import translation
 
 from .bound import context_for
@@ -56,15 +57,8 @@ def session(spark: SparkSession) -> Session:
 @contextmanager
 def quick(spark: SparkSession) -> Iterator[None]:
     """For a handful of rows, preparing a query takes longer than running it."""
-    before = {name: spark.conf.get(name, None) for name in QUICK}
-    for name, value in QUICK.items():
-        spark.conf.set(name, value)
-    yield
-    for name, was in before.items():
-        if was is None:
-            spark.conf.unset(name)
-        else:
-            spark.conf.set(name, was)
+    with temporarily(spark, **QUICK):
+        yield
 
 
 def rewritten(session: Session, query: str) -> tuple[Plan, Counter[str]]:

@@ -21,6 +21,8 @@ from unshuffle.session import NOT_RUN
 from unshuffle.spark.lowering import lowering
 from unshuffle.verify import verify
 
+from .differential import quick
+
 pytestmark = pytest.mark.spark
 
 # Equal as double, different as bigint.
@@ -31,7 +33,6 @@ DEAR_TABLES = Machine(cores=2, stage=1e-9, task=1e-9, build_row=1.0, sort_row=1.
 DEAR_GROUPS = Machine(cores=2, stage=1e-9, task=1e-9, hash_group_row=1.0, new_group=1.0, sort_row=1.0, compare=1.0)
 # Rows that come out of joins are dear here: what makes them fewer comes first.
 DEAR_JOINS = Machine(cores=2, stage=1e-9, task=1e-9, joined_row=1.0, probe_row=1.0, merge_row=1.0)
-QUICK = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
 
 
 @pytest.fixture(scope="module")
@@ -53,16 +54,12 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     for name, table in (("few", pa.table(few)), ("many", pa.table(many)), ("twice", twice)):
         pq.write_table(table, folder / f"{name}.parquet")
         spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
-    before = {name: spark.conf.get(name, None) for name in QUICK}
-    for name, value in QUICK.items():
-        spark.conf.set(name, value)
     made = Session(spark, tables=Path(folder))
     made.declare_key("few", "id")
-    yield made
+    with quick(spark):
+        yield made
     for name in ("few", "many", "twice"):
         spark.catalog.dropTempView(name)
-    for name, was in before.items():
-        spark.conf.unset(name) if was is None else spark.conf.set(name, was)
 
 
 def planned(session: Session, query: str, machine: Machine) -> Optimized:

@@ -30,10 +30,11 @@ from unshuffle.algebra.sql import literal
 from unshuffle.catalog.schema import Column, ColumnNumbers, Dependency
 from unshuffle.rules.normalize import normalize
 from unshuffle.rules.rewriting import Rewriting
+from unshuffle.spark.session import temporarily
 from unshuffle.spark.straight import translation
 
 from .bound import context_for
-from .differential import union_all
+from .differential import quick, union_all
 from .random_plans import Draw
 from .show import show
 from .wellformed import problems
@@ -41,16 +42,6 @@ from .wellformed import problems
 pytestmark = pytest.mark.spark
 
 PAIRS = 12  # of plans, in a job
-QUICK = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.constraintPropagation.enabled": "false",
-    "spark.sql.lightweightPlanChangeValidation": "false",
-    "spark.sql.optimizer.maxIterations": "4",
-}
 EXAMPLES = 200 if "UNSHUFFLE_SOAK" in os.environ else 2
 
 COLUMNS = {"t": "abcsx", "u": "defr", "k": ("id", "v", "w", "n"), "z": "ab"}
@@ -158,7 +149,6 @@ QUERIES = [
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Session, Path]]:
-    before: dict[str, str | None] = {}
     folder = tmp_path_factory.mktemp("tables")
     nan = float("nan")
     t = {
@@ -187,15 +177,10 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         pq.write_table(table, folder / f"{name}.parquet")
         spark.sql(_as_values(table)).createOrReplaceTempView(f"normalize_{name}")
     (folder / "c.csv").write_text("1,2\n2,\n,0\n1,2\n")
-    # Plans of this size run fastest if little is prepared for them.
-    for name, value in QUICK.items():
-        before[name] = spark.conf.get(name, None)
-        spark.conf.set(name, value)
-    yield Session(spark, tables=folder), folder
+    with quick(spark), temporarily(spark, **{"spark.sql.optimizer.maxIterations": 4}):
+        yield Session(spark, tables=folder), folder
     for name in "tukz":
         spark.catalog.dropTempView(f"normalize_{name}")
-    for name, value in before.items():
-        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
 def _as_values(table: pa.Table) -> str:
