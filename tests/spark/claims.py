@@ -15,7 +15,18 @@ from pyspark.sql import DataFrame
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
 from unshuffle.catalog.schema import Column
-from unshuffle.properties import HashFunction, Local, Partitioned, Replicated, Scattered, Serial, Sorted, formula
+from unshuffle.properties import (
+    HashFunction,
+    Local,
+    Partitioned,
+    RangeFunction,
+    Replicated,
+    Sampled,
+    Scattered,
+    Serial,
+    Sorted,
+    formula,
+)
 from unshuffle.properties.meaning import (
     Row,
     Violation,
@@ -74,6 +85,8 @@ def broken(node: Physical, placed: Placed) -> Violation | None:
         return found
     if _is_hashed(layout) and (found := _broken_hash(rows, placed, layout)):
         return found
+    if _is_in_known_ranges(layout) and (found := _broken_ranges(rows, placed, layout)):
+        return found
     for each in filled:
         if found := broken_local(each, node.delivered.local[: order_made(node)]):
             return found
@@ -120,6 +133,21 @@ def _broken_hash(rows: Iterable[Row], placed: Placed, layout: Partitioned) -> Vi
         if found:
             return found
     return None
+
+
+def _broken_ranges(rows: Iterable[Row], placed: Placed, layout: Partitioned) -> Violation | None:
+    for row, place in zip(rows, placed.places, strict=True):
+        if found := broken_layout([[]] * place + [[row]], layout, lambda _, values: -1):
+            return found
+    return None
+
+
+def _is_in_known_ranges(layout: Any) -> bool:
+    return (
+        isinstance(layout, Partitioned)
+        and isinstance(layout.function, RangeFunction)
+        and not isinstance(layout.function.boundaries, Sampled)
+    )
 
 
 def _is_hashed(layout: Any) -> bool:

@@ -31,6 +31,7 @@ class Machine:
 
     # --- a row at a time, on one core
     scan_row: float = 35e-9
+    stored_row: float = 30e-9  # beyond that, of partitions that Spark is told the layout of
     filter_row: float = 30e-9
     compute_row: float = 20e-9  # for each expression that is not a column
     pattern_row: float = 1200e-9  # for each LIKE with a wildcard between two texts

@@ -168,10 +168,13 @@ def _anyhow(amount: Amount) -> Amount:
 def _scan(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
     m = model.machine
     readers = getattr(op, "readers", None)
-    # Of stored partitions that others read as well, a task looks at each row to see whether it is its own.
-    again, chosen = (1.0, 0.0) if readers is None else (max(1.0, readers), m.filter_row)
-    again *= op.scan.share if isinstance(op, ops.FileScan) else 1.0
-    cpu = model.elapsed(output.rows * again * (m.scan_row + chosen), output)
+    # Of stored partitions that others read as well, a task looks at each row to see whether it is its own. And of those
+    # that Spark is told how they lie, it takes one row after another.
+    again, more = (1.0, 0.0) if readers is None else (max(1.0, readers), m.filter_row)
+    if isinstance(op, ops.FileScan):
+        again *= op.scan.share
+        more += m.stored_row if isinstance(op.layout.partitioning, Partitioned) else 0.0
+    cpu = model.elapsed(output.rows * again * (m.scan_row + more), output)
     disk = model.elapsed(output.bytes * again * m.scan_byte, output)
     startup = model.waves(output.partitions)  # the stage that it is in begins for the sake of an exchange
     return Cost(cpu + disk + startup, cpu=cpu, disk=disk, startup=startup)

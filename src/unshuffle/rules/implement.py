@@ -20,7 +20,7 @@ from unshuffle.algebra.predicates import join_condition
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import common_type
-from unshuffle.properties import Delivered, Dependencies, JoinKey, Partitioned, Scattered, Serial, Sorted
+from unshuffle.properties import Delivered, Dependencies, JoinKey, Partitioned, RangeFunction, Scattered, Serial, Sorted
 from unshuffle.properties.requirements import MergeKey
 from unshuffle.rules.sorted_inputs import can_stream, is_hashed
 from unshuffle.search.implementation import Implementation
@@ -66,13 +66,18 @@ class Implement:
             implementation = _over(scan, ops.FileScan(scan, seen))
             implementation.stored_columns = columns
             group.counts = (layout.function.partitions,) if isinstance(layout, Partitioned) else ()
-            if scan.spread is not None:
+            if scan.spread is not None and _is_in_ranges(scan.stored):
                 group.spreads = (Spread(scan.spread_on, scan.spread),)
             yield implementation
         yield _over(scan, ops.FileScan(scan, Delivered(Serial())))
         pieces = self._pieces(group.rows, scan.files.bytes or group.bytes)
         if pieces > 1:
             yield _over(scan, ops.FileScan(scan, Delivered(Scattered(pieces))))
+
+
+def _is_in_ranges(stored: Delivered | None) -> bool:
+    place = stored.partitioning if stored is not None else None
+    return isinstance(place, Partitioned) and isinstance(place.function, RangeFunction)
 
 
 def _over(expression: Any, operator: PhysicalOperator, keys: Sequence[JoinKey] = ()) -> Implementation:

@@ -64,7 +64,7 @@ class Spread:
         return Partitioned(function, self.columns[: function.arity]) if function is not None else None
 
     def _divided(self, columns: int, count: int) -> RangeFunction | None:
-        if self.histogram.rows <= 0 or count < 2:
+        if self.histogram.rows <= 0 or count < 2 or columns < 1:
             return None
         found = divide(self.histogram, self.histogram.rows / count, columns).ranges
         if not found.boundaries:

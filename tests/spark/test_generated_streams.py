@@ -1,0 +1,97 @@
+"""Generated queries over structured streams in random layouts: rows as plain Spark's, read and laid out as planned.
+
+Streams are hashed or in ranges, of one column or two, in either direction, into one partition or many, some of them empty;
+ranges are cut at NULLs, at values that are there and that are not."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from unshuffle import Session
+from unshuffle.algebra import operators as ops
+from unshuffle.optimizer import Options, optimize
+from unshuffle.partitions import Key, Order
+from unshuffle.session import NOT_RUN
+
+from .differential import MACHINES, Sides, in_two_sessions, problems
+from .generated_queries import FAMILIES, Query, write_tables
+
+pytestmark = pytest.mark.spark
+LAYOUTS = 60 if "UNSHUFFLE_SOAK" in os.environ else 4
+QUERIES = 100 if "UNSHUFFLE_SOAK" in os.environ else 25
+
+
+def layout(draw: random.Random, table: str, rows: pa.Table) -> dict[str, Any]:
+    """How a stream is to be stored. Ranges of two columns are cut at whole rows and at values of the first."""
+    columns = [c for family in FAMILIES[table].values() for c in family]
+    by = draw.sample(columns, draw.choice([1, 1, 2]))
+    # Spark streams and merges in ascending order only.
+    names = [f"{name} desc" if draw.random() < 0.15 else name for name in by]
+    more = [name for name in columns if name not in by]
+    sorted_by = draw.choice([names, names, [*names, draw.choice(more)], [draw.choice(more)]])
+    if draw.random() < 0.5:
+        return {"clustered_by": names, "sorted_by": sorted_by, "partitions": draw.choice([1, 2, 4, 6, 9])}
+    keys = [Key(rows.schema.field(n.split()[0]).type, n.endswith("desc"), not n.endswith("desc")) for n in names]
+    values = [tuple(row[name] for name in by) for row in rows.select(by).to_pylist()]
+    cuts = [draw.choice(values)[: draw.choice([1, len(by)])] for _ in range(draw.choice([0, 2, 3, 5]) if values else 0)]
+    places = {Order(keys).row(cut): cut for cut in cuts}
+    return {
+        "clustered_by": names,
+        "sorted_by": sorted_by,
+        "ranged": True,
+        "boundaries": [cut for _, cut in sorted(places.items())],
+    }
+
+
+@pytest.fixture(scope="module", params=range(LAYOUTS))
+def sides(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sides]:
+    draw = random.Random(request.param)
+    tables, streams = tmp_path_factory.mktemp("tables"), tmp_path_factory.mktemp("streams")
+    write_tables(tables)
+    plain, ours = in_two_sessions(spark)
+    for table in sorted(tables.iterdir()):
+        rows = pq.read_table(table)
+        plain.createDataFrame(rows).createOrReplaceTempView(table.stem)
+        Session(ours).write_stream(str(table), streams / f"{table.stem}.ss", **layout(draw, table.stem, rows))
+    yield Sides(plain, Session(ours, tables=streams))
+    for table in tables.iterdir():
+        plain.catalog.dropTempView(table.stem)
+
+
+@pytest.mark.parametrize("seed", range(QUERIES))
+def test_rows_and_layouts(sides: Sides, seed: int) -> None:
+    wrong = list(problems(sides, seed, Query(1000 + seed).text()))
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_streams_are_read_in_other_layouts(sides: Sides) -> None:
+    """Else the tests above would not show much."""
+    read = 0
+    for seed in range(QUERIES):
+        script = sides.ours._bind_what(Query(1000 + seed).text(), None)
+        for machine in MACHINES[:2]:
+            plan = optimize(script, Options(machine, NOT_RUN, keeps=False)).outputs[0][1]
+            read += any(isinstance(n.operator, ops.FileScan) and n.operator.readers is not None for n in plan.walk())
+    assert read
+
+
+def test_what_is_not_wanted_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    """A predicate on the first columns of the order leaves out partitions."""
+    session = Session(spark)
+    rows = spark.range(1000).selectExpr("id % 50 as a", "id as b")
+    session.write_stream(
+        rows, tmp_path / "t.ss", clustered_by=["a", "b"], ranged=True, boundaries=[(10,), (20,), (30,)]
+    )
+    session = Session(spark, tables=tmp_path)
+    assert session.sql("select b from t where a = 15 and b > 100").count() == 18
