@@ -6,7 +6,8 @@ than the operator above it needs, and if Spark sees the orders that make the oth
 
 - It streams groups, merges and windows in ascending order, NULLs first, by the keys that are written, all of them.
 - It knows the order that an operator needed to come out of that operator, by the columns that the operator named: not by a
-  column whose value was cast, and not by floating-point numbers, which it sorts in a form of their own.
+  column whose value was cast or compared with `<=>`, and not by floating-point numbers, which it sorts in a form of their
+  own.
 - An exchange puts together what it receives as it comes.
 - It keeps no texts in the hash table of an aggregate, nor anything else of no fixed width: for the least of some, groups
   are sorted.
@@ -22,7 +23,7 @@ from unshuffle.algebra import operators as ops
 from unshuffle.algebra.expressions import AggregateCall
 from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.catalog.schema import Column, DataType
-from unshuffle.properties import RandomMerge, Sorted
+from unshuffle.properties import JoinKey, RandomMerge, Sorted
 
 Order = tuple[Sorted, ...]
 # Aggregates whose state is a value of their arguments, and those that make Spark keep states as objects, of any width.
@@ -55,7 +56,7 @@ def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[Physical])
         case ops.MergeJoin(by=by):
             straight = not any(each.descending or not each.nulls_first for each in by)
             return straight and all(
-                _fits(plan, [each.key.columns[side] for each in by], any(each.key.is_cast(side) for each in by))
+                _fits(plan, [each.key.columns[side] for each in by], any(_is_hidden(each.key, side) for each in by))
                 for side, plan in enumerate(inputs)
             )
         case ops.HashJoin() | ops.LoopJoin():
@@ -85,14 +86,19 @@ def _is_fixed(type: DataType) -> bool:
     return bool(pa.types.is_primitive(type) or pa.types.is_decimal(type) or pa.types.is_null(type))
 
 
-def _fits(plan: Physical, columns: Sequence[Column], is_cast: bool = False) -> bool:
+def _is_hidden(key: JoinKey, side: int) -> bool:
+    """Is it sorted by something else than the column: a cast of it, or the two keys that stand for one which may be NULL?"""
+    return key.is_cast(side) or key.null_safe
+
+
+def _fits(plan: Physical, columns: Sequence[Column], is_hidden: bool = False) -> bool:
     """Is it sorted just for this, or seen to be sorted so?"""
     if not can_stream(columns):
         return False
     wanted = _ascending(columns)
     if _enforced(plan) is not None:
         return all(key in wanted for key in plan.delivered.local)
-    return not is_cast and seen_order(plan)[: len(wanted)] == wanted
+    return not is_hidden and seen_order(plan)[: len(wanted)] == wanted
 
 
 def seen_order(plan: Physical) -> Order:
@@ -112,7 +118,7 @@ def seen_order(plan: Physical) -> Order:
         case ops.MergeJoin(by=by) if operator.keeps_order:
             side = operator.carried or 0
             known = [each.key.columns[side] for each in by]
-            hidden = next((i for i, each in enumerate(by) if each.key.is_cast(side)), len(by))
+            hidden = next((i for i, each in enumerate(by) if _is_hidden(each.key, side)), len(by))
             return _ascending(known[:hidden])
     if operator.carried is None or not operator.keeps_order:
         return ()
