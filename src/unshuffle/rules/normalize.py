@@ -34,7 +34,7 @@ from unshuffle.rules.traverse import Done, ascend, descend, has_subqueries
 ROUNDS = 5
 
 DOWN = (*push_join.RULES, *push.RULES)
-# A line to take away when plans read streams as they are stored: forget_stored_layout.
+# `stored_layouts.RULES` goes from here when plans read streams partition by partition.
 UP = (
     *stored_layouts.RULES,
     *desugar.RULES,
