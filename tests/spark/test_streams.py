@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.streams.storing import VALUES, by
+from tests.streams.test_faults import Killed, Killing
 
 from unshuffle import Session
 from unshuffle.algebra.logical import Scan
@@ -18,6 +19,7 @@ from unshuffle.properties import RangeFunction
 from unshuffle.streams import SortedName, Stream, Wanted, check, open_stream, place_of, vacuum
 from unshuffle.streams.manifest import ranges_of
 from unshuffle.streams.murmur import partition_numbers
+from unshuffle.streams.places import LocalPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,6 +117,16 @@ def test_empty_and_single_partitions(spark: SparkSession, values: DataFrame, tmp
     assert check(sparse) == ()
 
 
+def test_types_that_say_less_than_sparks_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    collated = spark.sql("SELECT 1 AS a, array('x' COLLATE UTF8_LCASE) AS c")
+    with pytest.raises(UserError, match="cannot store the column 'c'"):
+        Session(spark).write_stream(collated, tmp_path / "x.ss", clustered_by="a", partitions=2)
+    nested = spark.sql("SELECT 1 AS a, named_struct('x y', array(1), 'm', map('k', 2)) AS s")
+    session = Session(spark)
+    session.write_stream(nested, tmp_path / "x.ss", clustered_by="a", partitions=2)
+    assert rows(session.read_stream(tmp_path / "x.ss")) == rows(nested)
+
+
 def test_rows_that_are_laid_out_already_are_not_moved(spark: SparkSession, values: DataFrame, tmp_path: Path) -> None:
     from unshuffle.errors import InternalError
     from unshuffle.spark.metrics import measure
@@ -145,6 +157,22 @@ def test_a_reader_keeps_its_version_through_writes_and_vacuum(
     vacuum(place_of(str(path)), str(path))
     assert rows(before) == rows(values)
     assert session.read_stream(path).count() == 3
+
+
+@pytest.mark.parametrize("at", [1, 4, 7, 9, 10])
+def test_a_writer_that_dies_leaves_the_version_before(
+    spark: SparkSession, values: DataFrame, tmp_path: Path, at: int
+) -> None:
+    from unshuffle.spark.streams import write
+
+    path = str(tmp_path / "x.ss")
+    wanted = Wanted(by("bigint"), partitions=2, overwrite=True)
+    write(values, path, wanted)
+    with pytest.raises(Killed):
+        write(values.where("p < 7"), path, wanted, place=LocalPlace(path, Killing(at)))
+    stream = open_stream(path)
+    assert check(stream) == ()
+    assert Session(spark).read_stream(path).count() == (40 if stream.version == 1 else 7)
 
 
 def test_of_two_writers_one_wins(spark: SparkSession, values: DataFrame, tmp_path: Path) -> None:

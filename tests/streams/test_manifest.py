@@ -12,16 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unshuffle.catalog.declared import DeclaredDependency, DeclaredKey
-from unshuffle.partitions import Ranges, of_rows
+from unshuffle.partitions import Order, Ranges, of_rows
 from unshuffle.properties import HashFunction
 from unshuffle.streams import Manifest, Reference, RowGroup, SortedName, StoredFile, StoredPartition
-from unshuffle.streams.encoded import encode, from_bytes, to_bytes
+from unshuffle.streams.encoded import decode, encode, from_bytes, to_bytes
 from unshuffle.streams.manifest import typed
 from unshuffle.streams.wanted import range_function
 
 from .storing import VALUES
-
-TYPES = [type for type, _ in VALUES.values()]
 
 
 @st.composite
@@ -43,10 +41,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
         function = HashFunction(tuple(type for _, type in schema), draw(st.integers(1, 4)))
     else:
         cuts = [row[: draw(st.integers(1, len(row)))] for row in rows]
-        order = Ranges(keys, ()).keys
-        from unshuffle.partitions import Order
-
-        function = range_function(Ranges(keys, tuple(sorted(cuts, key=Order(order).row))))
+        function = range_function(Ranges(keys, tuple(sorted(cuts, key=Order(keys).row))))
     group = RowGroup(4, 100, len(rows), rows[0], rows[-1])
     file = StoredFile("p=0/part-é.parquet", 1000, 2**32 - 1, (group, group))
     partitions = (StoredPartition((file,)), *(StoredPartition(),) * (function.partitions - 1))
@@ -118,8 +113,6 @@ def test_a_manifest_that_contradicts_itself_is_refused() -> None:
         {**body, "sorted_by": []},
         {**body, "partitions": []},
     ):
-        from unshuffle.streams.encoded import decode
-
         with pytest.raises(ValueError, match=r".+"):
             decode(json.loads(json.dumps(wrong)))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -24,7 +24,7 @@ from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import spark_name
 from unshuffle.partitions import Boundary
 from unshuffle.properties import HashFunction, RangeFunction
-from unshuffle.spark.environment import arrow_type
+from unshuffle.spark.catalyst_tree import data_type
 from unshuffle.spark.hadoop_place import place_in, uri_of
 from unshuffle.spark.range_number import range_number
 from unshuffle.spark.session import temporarily
@@ -156,7 +156,12 @@ def write(
 
 def settled_for(frame: DataFrame, wanted: Wanted) -> Settled:
     reference = open_stream(wanted.reference) if wanted.reference is not None else None
-    return settle(wanted, [(field.name, arrow_type(field.dataType)) for field in frame.schema.fields], reference)
+    return settle(wanted, [_column(field) for field in frame.schema.jsonValue()["fields"]], reference)
+
+
+def _column(field: dict[str, Any]) -> tuple[str, DataType]:
+    """A column of a frame and its type; None if that is collated, which our types do not say."""
+    return field["name"], None if "__COLLATIONS" in field.get("metadata", {}) else data_type(field["type"])
 
 
 def choose(frame: DataFrame, settled: Settled) -> HashFunction | RangeFunction:

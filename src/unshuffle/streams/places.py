@@ -101,7 +101,7 @@ class LocalPlace:
                 return False
         finally:
             self.step("remove aside", name)
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # it is done or not, whether this stays or goes
                 os.remove(hidden)
         return True
 

@@ -23,7 +23,7 @@ from unshuffle.streams.check import check, declared_of
 from unshuffle.streams.described import Unreadable, describe
 from unshuffle.streams.manifest import Manifest, StoredPartition
 from unshuffle.streams.places import Place
-from unshuffle.streams.store import UNFINISHED, Stream, base_version, manifest_name, publish
+from unshuffle.streams.store import UNFINISHED, Stream, base_version, manifest_name, publish, read_manifest
 from unshuffle.streams.wanted import Settled
 
 
@@ -119,12 +119,23 @@ class Writing:
 
     def discard(self) -> None:
         """Removes what was written and not published."""
-        if self._published:
+        if self._published or self._is_there():
             return
         # What cannot be removed is named by no version; the error that led here matters more.
         with suppress(OSError, UnshuffleError):
             for name in (*self._moved, self.staging):
                 self._place.remove(name)
+
+    def _is_there(self) -> bool:
+        """Whether the version was published, though we were stopped before we were told. In doubt, it was."""
+        if self._manifest is None:
+            return False
+        try:
+            return read_manifest(self._place, self._manifest.version).writer == self.writer
+        except FileNotFoundError:
+            return False
+        except (OSError, UnshuffleError):
+            return True
 
     def __enter__(self) -> Writing:
         return self

@@ -1,0 +1,77 @@
+"""A stream in a query: bound with its layout and facts, which plans use only when they are told that they may."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from unshuffle import Session
+from unshuffle.algebra.logical import Scan, Script
+from unshuffle.algebra.operators import FileScan, Move
+from unshuffle.catalog.declared import DeclaredKey
+from unshuffle.errors import StreamProblem
+from unshuffle.optimizer import Options, optimize
+from unshuffle.properties import Partitioned
+from unshuffle.streams import Wanted, place_of, vacuum
+from unshuffle.streams.statistics import statistics_of
+from unshuffle.verify import verify
+
+from .storing import by, store
+
+ROWS = pa.table({"a": list(range(50)), "b": [i % 7 for i in range(50)], "c": [f"text {i}" for i in range(50)]})
+QUERY = "select b, count(*) as n from x group by b"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    wanted = Wanted(by("b", "a"), by("-b"), boundaries=((2,), (5,)), keys=(DeclaredKey(("a",)),))
+    store(tmp_path / "x.ss", ROWS, wanted)
+    return Session(tables=tmp_path)
+
+
+def bound(session: Session, query: str) -> Script:
+    return session._bind_what(query, None)
+
+
+def scans(script: Script) -> list[Scan]:
+    return [node for node in script.operators() if isinstance(node, Scan)]
+
+
+def test_each_use_has_the_layout_under_its_own_columns(session: Session) -> None:
+    for scan in scans(bound(session, "select * from x join x as y on x.b = y.b")):
+        a, b, _ = scan.columns
+        assert str(scan.layout) == f"{{({b}) by range into 3 at (2,), (5,); [{b}↓]}}"
+        assert scan.keys == (frozenset((a,)),)
+        assert scan.stream is not None
+        assert scan.files.paths == scan.stream.paths
+        assert (scan.files.rows, scan.statistics.rows if scan.statistics else None) == (50, 50.0)
+
+
+def test_uses_in_one_script_are_of_one_version(session: Session, tmp_path: Path) -> None:
+    script = bound(session, "select * from x where a in (select a from x)")
+    assert {scan.stream.version for scan in scans(script) if scan.stream} == {1}
+    store(tmp_path / "x.ss", ROWS.slice(0, 3), Wanted(by("a"), partitions=1, overwrite=True))
+    assert [scan.files.rows for scan in scans(bound(session, "select * from x"))] == [3]
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_layout_is_used_where_it_is_not_forgotten(session: Session, used: bool) -> None:
+    disabled = frozenset(("forget_stored_layout",) if used else ())
+    optimized = optimize(bound(session, QUERY), Options(disabled=disabled))
+    verify(optimized)
+    nodes = [node for root in optimized.roots for node in root.walk()]
+    (read,) = [node for node in nodes if isinstance(node.operator, FileScan)]
+    assert isinstance(read.delivered.partitioning, Partitioned) == used
+    assert not any(isinstance(node.operator, Move) for node in nodes)
+
+
+def test_a_version_that_is_gone_is_said_to_be(session: Session, tmp_path: Path) -> None:
+    path = str(tmp_path / "x.ss")
+    old = scans(bound(session, QUERY))[0].stream
+    assert old is not None
+    store(path, ROWS, Wanted(by("a"), partitions=1, overwrite=True))
+    vacuum(place_of(path), path, hours=0)
+    with pytest.raises(StreamProblem, match=r"p=0/part-.* is missing"):
+        statistics_of(old)
