@@ -378,7 +378,8 @@ class Session:
     def read_stream(self, path: str | Path) -> DataFrame:
         """The rows of the newest version of a structured stream. They stay those of that version."""
         script = bind_stream(str(path), self._catalog, self._declarations, self._environment())
-        with self._planned(script, keeps=False) as frames:
+        # As files: what is done with them later, Spark pushes into its own scan.
+        with self._straight(script) as frames:
             return frames[0]
 
     def declare_key(self, table: str | Path, *columns: str, check: How = "data") -> None:

@@ -11,6 +11,7 @@ from unshuffle import Session
 from unshuffle.algebra.logical import Scan, Script
 from unshuffle.algebra.operators import FileScan, Move
 from unshuffle.catalog.declared import DeclaredKey
+from unshuffle.cost.machine import Machine
 from unshuffle.errors import StreamProblem
 from unshuffle.optimizer import Options, optimize
 from unshuffle.properties import Partitioned
@@ -56,14 +57,13 @@ def test_uses_in_one_script_are_of_one_version(session: Session, tmp_path: Path)
     assert [scan.files.rows for scan in scans(bound(session, "select * from x"))] == [3]
 
 
-@pytest.mark.parametrize("used", [False, True])
-def test_a_layout_is_used_where_it_is_not_forgotten(session: Session, used: bool) -> None:
-    disabled = frozenset(("forget_stored_layout",) if used else ())
-    optimized = optimize(bound(session, QUERY), Options(disabled=disabled))
+def test_plans_use_the_layout(session: Session) -> None:
+    free = Machine(cores=3, stage=1e-9, task=1e-9)  # for so few rows another plan would be serial
+    optimized = optimize(bound(session, QUERY), Options(free))
     verify(optimized)
     nodes = [node for root in optimized.roots for node in root.walk()]
     (read,) = [node for node in nodes if isinstance(node.operator, FileScan)]
-    assert isinstance(read.delivered.partitioning, Partitioned) == used
+    assert isinstance(read.delivered.partitioning, Partitioned)
     assert not any(isinstance(node.operator, Move) for node in nodes)
 
 

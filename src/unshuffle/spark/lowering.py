@@ -55,7 +55,7 @@ from unshuffle.properties import (
     Sorted,
 )
 from unshuffle.properties.layouts import connections
-from unshuffle.rules.sorted_inputs import in_input_order
+from unshuffle.rules.sorted_inputs import in_input_order, seen_order
 from unshuffle.spark import bridge, stored, user_operators
 from unshuffle.spark.faithful import below_first_rows
 from unshuffle.spark.narrow import narrow
@@ -377,7 +377,8 @@ class Lowering(Straight):
     def _in_order(self, node: Physical, operator: ops.InOrder) -> Lowered:
         given = self.lower(node.inputs[0])
         if given.numbered:  # in order from one number to the next
-            order = f" SORT BY {_order(operator.keys)}" if isinstance(node.inputs[0].operator, ops.LocalSort) else ""
+            is_sorted = seen_order(node.inputs[0])[: len(operator.keys)] == operator.keys
+            order = "" if is_sorted else f" SORT BY {_order(operator.keys)}"
             return replace(given, text=f"SELECT * FROM ({given.text}){order}")
         ranges = given.ranges or {}
         keys = [key.on(ranges.get(key.column, key.column)) for key in operator.keys]
