@@ -59,25 +59,20 @@ class Implement:
 
     def _scan(self, scan: logical.Scan, group: Group) -> Iterator[Implementation]:
         if scan.layout is not None:
-            layout = scan.layout.partitioning
-            columns = frozenset(layout.columns) if isinstance(layout, Partitioned) else frozenset[Column]()
+            layout, stored = scan.layout.partitioning, (scan.stored or scan.layout).partitioning
             # By columns that are not read, Spark cannot be told how rows lie, nor in what order.
-            seen = scan.layout if columns else Delivered(layout)
+            seen = scan.layout if isinstance(layout, Partitioned) else Delivered(layout)
             implementation = _over(scan, ops.FileScan(scan, seen))
-            implementation.stored_columns = columns
-            group.counts = (layout.function.partitions,) if isinstance(layout, Partitioned) else ()
-            if scan.spread is not None and _is_in_ranges(scan.stored):
-                group.spreads = (Spread(scan.spread_on, scan.spread),)
+            if isinstance(stored, Partitioned):
+                implementation.stored_columns = frozenset(stored.columns) & group.column_set
+                group.counts = (stored.function.partitions,)
+                if scan.spread is not None and isinstance(stored.function, RangeFunction):
+                    group.spreads = (Spread(scan.spread_on, scan.spread),)
             yield implementation
         yield _over(scan, ops.FileScan(scan, Delivered(Serial())))
         pieces = self._pieces(group.rows, scan.files.bytes or group.bytes)
         if pieces > 1:
             yield _over(scan, ops.FileScan(scan, Delivered(Scattered(pieces))))
-
-
-def _is_in_ranges(stored: Delivered | None) -> bool:
-    place = stored.partitioning if stored is not None else None
-    return isinstance(place, Partitioned) and isinstance(place.function, RangeFunction)
 
 
 def _over(expression: Any, operator: PhysicalOperator, keys: Sequence[JoinKey] = ()) -> Implementation:

@@ -78,6 +78,8 @@ def find_floors(group: Group, model: Least, whole: Callable[[Group], Amount]) ->
     # A stored layout may be read in place, for less than any other exchange.
     moves = (Move(_READ_IN_PLACE, (), 1.0) if group.stored else Move(_GATHER, ()), Move(_COPY, ()))
     group.least_move = min(model.least(each, [itself], itself) for each in moves)
+    if any(not each.inputs for each in group.implementations or ()) and group.stored:
+        group.least_move = 0.0  # no exchange at all: files are read by other tasks
     for each in group.implementations or ():
         each.least = model.least(each.operator, [whole(child) for child in each.inputs], itself)
         each.floors = [each.least + below for below in _below(each)]
