@@ -56,10 +56,14 @@ def place(function: RangeFunction | HashFunction, row: Row) -> int:
     return (row[0] or 0) % function.partitions
 
 
-def rows_read(manifest: Manifest, found: LogicalPartitions, rows: list[Row], output: int, size: int) -> list[Row]:
+def rows_read(
+    manifest: Manifest, found: LogicalPartitions, rows: list[Row], output: int, size: int, whole: bool = False
+) -> list[Row]:
     """The rows of the row groups that an output reads."""
     result = []
     for part in found.parts[output]:
+        if whole and not part.whole:
+            continue
         number = int(part.file.path.split("/")[0][2:])
         at = int(part.file.path.split("/")[1].split(".")[0])
         mine = sorted((row for row in rows if place(manifest.function, row) == number), key=order)
@@ -100,6 +104,8 @@ def check(manifest: Manifest, target: RangeFunction | HashFunction, rows: list[R
     for output in range(target.partitions):
         mine = [row for row in rows if place(target, row) == output]
         read = rows_read(manifest, found, rows, output, size)
+        whole = rows_read(manifest, found, rows, output, size, whole=True)
+        assert all(place(target, row) == output for row in whole)
         kept = [row for row in read if place(target, row) == output] if found.filtered else read
         assert sorted(kept, key=order) == sorted(mine, key=order)
 

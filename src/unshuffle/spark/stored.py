@@ -39,7 +39,10 @@ def rows(spark: SparkSession, operator: ops.FileScan, number: str, predicate: Ex
         raise InternalError(f"{scan.label} cannot be read as {function}")
     found = logical_partitions(scan.stream.manifest, function, scan.within)
     pieces = [
-        [Piece(scan.stream.path_of(part.file), part.file.bytes, part.start, part.length, 0) for part in parts]
+        [
+            Piece(scan.stream.path_of(part.file), part.file.bytes, part.start, part.length, 0, part.whole)
+            for part in parts
+        ]
         for parts in found.parts
     ]
     frame = stored_scan(
@@ -54,7 +57,7 @@ def rows(spark: SparkSession, operator: ops.FileScan, number: str, predicate: Ex
             for key in operator.layout.local
             if isinstance(key, Sorted)
         ],
-        rows=None,
+        rows=scan.stream.manifest.rows,
         bytes=scan.stream.manifest.bytes,
     )
     named = (F.col(quote(each.name)).alias(each.spark_name) for each in scan.columns)

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType
 
 from unshuffle.algebra.sql import quote
 from unshuffle.spark.bridge import sequence, singleton
@@ -37,6 +37,7 @@ class Piece:
     start: int
     length: int
     modified: int  # milliseconds since 1970
+    whole: bool = False  # do all its rows belong to the partition that reads it?
 
 
 def stored_scan(
@@ -53,10 +54,14 @@ def stored_scan(
 ) -> DataFrame:
     """The rows of the pieces with the schema's columns, and the number of their logical partition under the name `number`.
 
-    `belongs` is the number that a row belongs to: others are left out. `predicate` is pushed into the reader as far as Spark
-    can, and is applied. `order` is how the rows of each logical partition are sorted: name, descending, NULLs first. It is
-    believed. `rows` and `bytes` are how much the pieces hold; by default, bytes are those of the files."""
-    relation = _relation(spark, schema, number)
+    `belongs` is the number that a row belongs to: others are left out, of pieces that are not whole. `predicate` is pushed
+    into the reader as far as Spark can, and is applied. `order` is how the rows of each logical partition are sorted: name,
+    descending, NULLs first. It is believed. `rows` and `bytes` are how much the pieces hold; by default, bytes are those of
+    the files."""
+    whole = f"{number}_whole"
+    constants = [StructField(number, IntegerType(), False)]
+    constants += [StructField(whole, BooleanType(), False)] if belongs is not None else []
+    relation = _relation(spark, schema, StructType(constants))
     output = relation.output()
     attributes = [output.apply(i) for i in range(output.size())]
     rdd = _rdd(spark, relation.relation(), _pushed(spark, relation, predicate), partitions)
@@ -64,10 +69,12 @@ def stored_scan(
     frame = claimed(spark, attributes, rdd, number, order, statistics(spark, rows, size))
     if predicate is not None:
         frame = frame.where(predicate)
-    return frame if belongs is None else frame.where(belongs == F.col(quote(number)))
+    if belongs is None:
+        return frame
+    return frame.where(F.col(quote(whole)) | (belongs == F.col(quote(number)))).drop(whole)
 
 
-def _relation(spark: SparkSession, schema: StructType, number: str) -> Any:
+def _relation(spark: SparkSession, schema: StructType, constants: StructType) -> Any:
     """The stored data as Spark sees files: here without any, since which are read is not Spark's to decide."""
     java = jvm(spark)
     datasources = java.org.apache.spark.sql.execution.datasources
@@ -77,7 +84,7 @@ def _relation(spark: SparkSession, schema: StructType, number: str) -> Any:
     )
     # Whatever the schema says, a file may hold NULLs.
     data = spark._jsparkSession.parseDataType(schema.json()).asNullable()
-    numbered = spark._jsparkSession.parseDataType(StructType([StructField(number, IntegerType(), False)]).json())
+    numbered = spark._jsparkSession.parseDataType(constants.json())
     files = datasources.HadoopFsRelation(
         index, numbered, data, none, datasources.parquet.ParquetFileFormat(), options, spark._jsparkSession
     )
@@ -133,15 +140,28 @@ def _file_partitions(spark: SparkSession, partitions: Sequence[Sequence[Piece]])
     paths = {path: from_path(path) for path in {piece.path for pieces in partitions for piece in pieces}}
     made = []
     for number, pieces in enumerate(partitions):
-        row = row_of(1)
-        row.setInt(0, number)
+        rows = {whole: _constants(row_of, number, whole) for whole in {piece.whole for piece in pieces}}
         files = gateway.new_array(file_of, len(pieces))
         for i, each in enumerate(pieces):
             files[i] = file_of(
-                row, paths[each.path], each.start, each.length, hosts(each), each.modified, each.size, nothing
+                rows[each.whole],
+                paths[each.path],
+                each.start,
+                each.length,
+                hosts(each),
+                each.modified,
+                each.size,
+                nothing,
             )
         made.append(partition_of(number, files))
     return made
+
+
+def _constants(row_of: Any, number: int, whole: bool) -> Any:
+    row = row_of(2)
+    row.setInt(0, number)
+    row.setBoolean(1, whole)
+    return row
 
 
 def _hosts(spark: SparkSession) -> Callable[[Piece], Any]:

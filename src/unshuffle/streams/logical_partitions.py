@@ -8,7 +8,7 @@ own; the one at an end may be read by its neighbour too. Otherwise it reads the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from unshuffle.partitions import HashConnections, Interval, Order, Ranges, connect, spanning
@@ -18,17 +18,22 @@ from unshuffle.streams.manifest import Manifest, RowGroup, SortedName, StoredFil
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some row groups of a file, one after another."""
+    """Some row groups of a file, one after another. If they are not `whole`, rows of other partitions lie among them."""
 
     file: StoredFile
     start: int
     length: int
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class LogicalPartitions:
     parts: tuple[tuple[Part, ...], ...]
-    filtered: bool  # do some tasks read rows of others as well?
+
+    @property
+    def filtered(self) -> bool:
+        """Do some tasks read rows of others as well?"""
+        return not all(part.whole for parts in self.parts for part in parts)
 
     @property
     def bytes(self) -> int:
@@ -43,6 +48,7 @@ class _Group:
 
 
 Keeps = Callable[[RowGroup], bool]
+Reads = list[tuple[_Group, bool]]  # row groups of a partition, each with whether all its rows are
 
 
 def logical_partitions(
@@ -56,39 +62,37 @@ def logical_partitions(
         for each in manifest.partitions
     ]
     if function is None or function == manifest.function:
-        return LogicalPartitions(tuple(_parts(groups) for groups in stored), filtered=False)
+        return _made([(group, True) for group in groups] for groups in stored)
     if isinstance(function, HashFunction):
-        hashes = HashConnections(len(stored), function.partitions)
-        made = ([g for read in hashes.reads(i) for g in stored[read.input]] for i in range(function.partitions))
-        return LogicalPartitions(tuple(map(_parts, made)), hashes.filtered)
+        return _made(_hashes(stored, HashConnections(len(stored), function.partitions)))
     if not isinstance(manifest.function, RangeFunction):
         raise ValueError(f"{manifest.function} cannot be read as {function}")
-    target, filtered = ranges_of(function), False
-    outputs = []
-    for groups, filters in _ranges(manifest, stored, target):
-        filtered = filtered or filters
-        outputs.append(_parts(groups))
-    return LogicalPartitions(tuple(outputs), filtered)
+    return _made(_ranges(manifest, stored, ranges_of(function)))
 
 
-def _ranges(
-    manifest: Manifest, stored: Sequence[Sequence[_Group]], target: Ranges
-) -> Iterator[tuple[list[_Group], bool]]:
+def _made(reads: Iterable[Reads]) -> LogicalPartitions:
+    return LogicalPartitions(tuple(map(_parts, reads)))
+
+
+def _hashes(stored: Sequence[Sequence[_Group]], connections: HashConnections) -> Iterator[Reads]:
+    for output in range(connections.outputs):
+        yield [(g, not connections.filtered) for read in connections.reads(output) for g in stored[read.input]]
+
+
+def _ranges(manifest: Manifest, stored: Sequence[Sequence[_Group]], target: Ranges) -> Iterator[Reads]:
     if _is_sorted_as_clustered(manifest, len(target.keys)):
         groups = [group for partition in stored for group in partition]
         spans = [spanning(each.group.first, each.group.last) for each in groups]
         connections = connect(spans, manifest.sort_keys, target)
         for output in range(len(target)):
-            reads = connections.reads(output)
-            yield [groups[read.input] for read in reads], any(read.filter is not None for read in reads)
+            yield [(groups[read.input], read.filter is None) for read in connections.reads(output)]
         return
     assert isinstance(manifest.function, RangeFunction)
     own = ranges_of(manifest.function)
     connections = connect(own, own.keys, target)
     for output in range(len(target)):
-        reads = [read for read in connections.reads(output) if stored[read.input]]
-        found = [group for read in reads for group in stored[read.input]]
-        yield found, any(read.filter is not None for read in reads)
+        reads = connections.reads(output)
+        yield [(group, read.filter is None) for read in reads for group in stored[read.input]]
 
 
 def _is_sorted_as_clustered(manifest: Manifest, columns: int) -> bool:
@@ -110,15 +114,17 @@ def _keeps(manifest: Manifest, within: Sequence[Interval] | None) -> Keeps:
     return keeps
 
 
-def _parts(groups: Sequence[_Group]) -> tuple[Part, ...]:
+def _parts(reads: Reads) -> tuple[Part, ...]:
     """Row groups that lie one after another in a file are read together."""
     found: list[Part] = []
     before: _Group | None = None
-    for each in groups:
+    for each, whole in reads:
         start, end = each.group.offset, each.group.offset + each.group.length
-        if before is not None and before.file is each.file and before.number + 1 == each.number:
-            found[-1] = Part(each.file, found[-1].start, end - found[-1].start)
+        last = found[-1] if found else None
+        follows = before is not None and before.file is each.file and before.number + 1 == each.number
+        if last is not None and follows and last.whole == whole:
+            found[-1] = Part(each.file, last.start, end - last.start, whole)
         else:
-            found.append(Part(each.file, start, end - start))
+            found.append(Part(each.file, start, end - start, whole))
         before = each
     return tuple(found)
