@@ -118,7 +118,7 @@ def _rdd(spark: SparkSession, files: Any, pushed: Any, partitions: Sequence[Sequ
     return datasources.FileScanRDD(
         spark._jsparkSession,
         reader,
-        sequence(spark, _file_partitions(spark, partitions)),
+        sequence(spark, _file_partitions(spark, partitions, files.partitionSchema().length())),
         files.schema(),
         sequence(spark, []),
         nothing,
@@ -126,7 +126,7 @@ def _rdd(spark: SparkSession, files: Any, pushed: Any, partitions: Sequence[Sequ
     )
 
 
-def _file_partitions(spark: SparkSession, partitions: Sequence[Sequence[Piece]]) -> list[Any]:
+def _file_partitions(spark: SparkSession, partitions: Sequence[Sequence[Piece]], width: int) -> list[Any]:
     java, gateway = jvm(spark), spark.sparkContext._gateway
     assert gateway is not None
     datasources = java.org.apache.spark.sql.execution.datasources
@@ -140,7 +140,7 @@ def _file_partitions(spark: SparkSession, partitions: Sequence[Sequence[Piece]])
     paths = {path: from_path(path) for path in {piece.path for pieces in partitions for piece in pieces}}
     made = []
     for number, pieces in enumerate(partitions):
-        rows = {whole: _constants(row_of, number, whole) for whole in {piece.whole for piece in pieces}}
+        rows = {whole: _constants(row_of(width), number, whole) for whole in {piece.whole for piece in pieces}}
         files = gateway.new_array(file_of, len(pieces))
         for i, each in enumerate(pieces):
             files[i] = file_of(
@@ -157,10 +157,11 @@ def _file_partitions(spark: SparkSession, partitions: Sequence[Sequence[Piece]])
     return made
 
 
-def _constants(row_of: Any, number: int, whole: bool) -> Any:
-    row = row_of(2)
+def _constants(row: Any, number: int, whole: bool) -> Any:
+    """What the reader adds to the rows of a piece."""
     row.setInt(0, number)
-    row.setBoolean(1, whole)
+    if row.numFields() > 1:
+        row.setBoolean(1, whole)
     return row
 
 
