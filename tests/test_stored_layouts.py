@@ -151,6 +151,7 @@ def test_a_union_of_streams_is_grouped_in_place(plan: Plan) -> None:
 def test_buckets_of_two_numbers_meet_at_their_common_divisor(plan: Plan) -> None:
     found = plan(
         "select p.domain, p.v, m.v as w from pages p join more m on p.domain = m.domain",
+        cores=10,
         pages=in_buckets("domain", 100),
         more=in_buckets("domain", 40),
     )

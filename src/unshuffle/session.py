@@ -157,6 +157,7 @@ class Session:
         self._declarations = Declarations(catalog, self._counting, step)
         self._optimize_ms = 0.0
         self._left: tuple[str, ...] = ()  # of what ran last: what was left to Spark as it stands, and why
+        self._as_planned = False  # whether the rest of it was run as it was planned
         self._added: Callable[[], tuple[str, ...]] = tuple  # the exchanges that Spark adds to it
         self._plain: str | None = None  # why nothing is optimized
         if spark is not None:
@@ -237,7 +238,9 @@ class Session:
                             pending.write(frame, [c.name for c in output.plan.columns], target)
                         case StreamTarget() as target:
                             with located(output.span):
-                                stored.write(frame, target.path, wanted_for(target), sample=plain)
+                                is_laid = output.layout is not None and self._as_planned
+                                laid: streams.Laid = "partitioned" if is_laid else "anyhow"
+                                stored.write(frame, target.path, wanted_for(target), sample=plain, laid=laid)
                         case None:
                             results.consume(frame)
                 stored.commit()
@@ -286,6 +289,8 @@ class Session:
         """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""
         self._refuse_connect("comparing")
         script = self._bind_file(file, params)
+        # Nothing is written, so rows need not lie in any way.
+        script = replace(script, outputs=tuple(replace(output, layout=None) for output in script.outputs))
         from unshuffle.spark import compare, results
 
         sides: dict[str, list[Any]] = {"baseline": [], "optimized": []}
@@ -533,9 +538,11 @@ class Session:
         except UnshuffleError as error:
             # Whatever went wrong on our side, plain Spark may do it; and if not, its error is the user's.
             self._left, self._added = (str(error),), tuple
+            self._as_planned = False
             with self._straight(script) as frames:
                 yield frames
             return
+        self._as_planned = True
         try:
             yield frames
         finally:

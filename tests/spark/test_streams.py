@@ -397,3 +397,35 @@ def test_a_key_reads_only_its_pages(spark: SparkSession, tmp_path: Path) -> None
 
 def _groups(stream: Stream) -> int:
     return sum(1 for _ in stream.manifest.groups())
+
+
+def test_a_script_writes_rows_that_lie_as_they_are_to(spark: SparkSession, tmp_path: Path) -> None:
+    """From 6 buckets and 4, joined, to 2: the plan lays rows out, and the writer moves none."""
+    from dataclasses import replace
+
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    from unshuffle.cost.machine import Machine
+    from unshuffle.spark.metrics import measure
+
+    session = Session(spark)
+    rows = spark.range(400).selectExpr("id % 37 AS a", "id AS b")
+    session.write_stream(rows, tmp_path / "six.ss", clustered_by="a", partitions=6)
+    session.write_stream(rows, tmp_path / "four.ss", clustered_by="a", partitions=4)
+    script = tmp_path / "two.scope"
+    script.write_text(f"""
+        both = SELECT x.a AS a, percentile(x.b + y.b, 0.5) AS middle FROM SSTREAM "{tmp_path}/six.ss" AS x
+            JOIN SSTREAM "{tmp_path}/four.ss" AS y ON x.a == y.a GROUP BY x.a;
+        OUTPUT both TO SSTREAM "{tmp_path}/two.ss" HASH CLUSTERED BY a INTO 2;
+    """)
+    free = Machine(cores=2, stage=1e-3, task=1e-9, broadcast_bytes=0.0)
+    session._options = lambda keeps=True: replace(type(session)._options(session, keeps), machine=free)  # type: ignore[method-assign]
+    with measure(spark) as measured:
+        session.run(script)
+    assert session.fallbacks == ()
+    assert measured.shuffle_bytes == 0
+    stored = open_stream(str(tmp_path / "two.ss"))
+    assert not check(stored)
+    joined = rows.alias("x").join(rows.alias("y"), "a").selectExpr("a", "x.b + y.b AS c")
+    expected = joined.groupBy("a").agg(F.percentile("c", F.lit(0.5)).alias("middle"))
+    assert sorted(session.read_stream(tmp_path / "two.ss").collect()) == sorted(expected.collect())

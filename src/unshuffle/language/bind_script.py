@@ -53,7 +53,7 @@ from unshuffle.errors import (
 )
 from unshuffle.language import formats, statements
 from unshuffle.language.bind_query import QueryBinder
-from unshuffle.language.bind_stream import scan_of, wanted_for
+from unshuffle.language.bind_stream import layout_of, scan_of, wanted_for
 from unshuffle.language.environment import Environment
 from unshuffle.language.parameters import Parameters, constant
 from unshuffle.language.parser import parse
@@ -563,11 +563,13 @@ class ScriptBinder:
             dependencies,
             node.overwrite,
         )
+        layout = None
         with located(node.path.span):
             reference = open_stream(target.reference) if target.reference is not None else None
             if all(column.type is not None for column in plan.columns):
-                settle(wanted_for(target), [(column.name, column.type) for column in plan.columns], reference)
-        self.outputs.append(Output(plan, target, node.path.span))
+                columns = [(column.name, column.type) for column in plan.columns]
+                layout = layout_of(settle(wanted_for(target), columns, reference), plan.columns)
+        self.outputs.append(Output(plan, target, node.path.span, layout))
 
     def check_targets(self, will_write: bool) -> None:
         """No output may destroy an input or another output, nor, when it is really written, anything that is there

@@ -14,7 +14,7 @@ from unshuffle.properties import Delivered, Partitioned, Sorted
 from unshuffle.streams.manifest import SortedName
 from unshuffle.streams.statistics import statistics_of
 from unshuffle.streams.store import Stream
-from unshuffle.streams.wanted import Wanted
+from unshuffle.streams.wanted import Settled, Wanted
 
 
 def scan_of(stream: Stream, label: str, numbers: ColumnNumbers, span: Span | None) -> Scan:
@@ -73,3 +73,13 @@ def wanted_for(target: StreamTarget) -> Wanted:
         tuple(DeclaredDependency(plain(d.determinant), plain(d.dependent)) for d in target.dependencies),
         target.overwrite,
     )
+
+
+def layout_of(settled: Settled, columns: Sequence[Column]) -> Delivered | None:
+    """How rows are to be laid out for a stream, where that does not depend on the rows."""
+    if settled.function is None:
+        return None
+    named = {column.name: column for column in columns}
+    on = tuple(named[each.name] for each in settled.clustered_by[: settled.function.arity])
+    order = tuple(Sorted(named[each.name], each.descending, each.nulls_first) for each in settled.sorted_by)
+    return Delivered(Partitioned(settled.function, on), order)

@@ -82,7 +82,13 @@ class PendingStreams:
         self._pending.append(writing)
         function = settled.function or choose(frame if sample is None else sample, settled)
         self._write(frame, f"{uri_of(place)}/{writing.staging}", settled, function, laid, sizes or Sizes())
-        return writing.prepare(settled, function, verify=laid != "anyhow")
+        manifest = writing.prepare(settled, function, verify=laid == "sorted")
+        if laid == "partitioned" and any(len(partition.files) > 1 for partition in manifest.partitions):
+            # Spark has divided a partition among tasks, and each of them has sorted its part.
+            self._pending.remove(writing)
+            writing.discard()
+            return self.write(frame, path, wanted, sample=sample, sizes=sizes, place=place)
+        return manifest
 
     def commit(self) -> list[Stream]:
         done: list[Stream] = []
