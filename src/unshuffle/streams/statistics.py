@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 
 from unshuffle.catalog.files import EXACT_FOOTERS
@@ -32,7 +33,11 @@ def statistics_of(stream: Stream) -> tuple[tuple[str, ColumnStatistics], ...]:
 
     with ThreadPoolExecutor(min(8, max(1, len(sample)))) as pool:
         footers = [footer.metadata for footer in pool.map(looked_at, sample)]
-    return footer_statistics(footers, stream.manifest.schema, stream.manifest.rows)
+    known = dict(stream.manifest.distinct)
+    return tuple(
+        (name, replace(found, distinct=float(known[name])) if name in known else found)
+        for name, found in footer_statistics(footers, stream.manifest.schema, stream.manifest.rows)
+    )
 
 
 @lru_cache(maxsize=4096)
