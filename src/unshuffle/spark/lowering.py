@@ -74,6 +74,7 @@ class Lowered:
     casts: dict[tuple[Column, DataType], Column] = field(default_factory=dict)
     copied: bool = False  # to be sent to every task by the join that reads it
     numbered: bool = False  # is the one carrier the number of the partition?
+    leads: bool = False  # and is it the first key of the order that Spark knows rows to have?
     # Of a layout by ranges, which Spark does not know by other names: the carriers that columns repeat.
     ranges: dict[Column, Column] | None = None
 
@@ -140,7 +141,7 @@ class Lowering(Straight):
             return self._read(node, self.sql(operator.scan))
         number = self._new("_p", pa.int32())
         frame = stored.rows(self._spark, operator, number.spark_name, predicate)
-        return Lowered(self._rows_of(frame), (number,), (number,), numbered=True)
+        return Lowered(self._rows_of(frame), (number,), (number,), numbered=True, leads=bool(operator.layout.local))
 
     def _table(self, node: Physical, operator: ops.TableRead) -> Lowered:
         return self._read(node, self.sql(operator.table))
@@ -268,7 +269,8 @@ class Lowering(Straight):
         )
         # Spark does not see that a full outer join of two streams is one.
         is_unseen = operator.kind is JoinKind.FULL and _is_serial(node)
-        return replace(kept, text=_in_one_stream(text) if is_unseen else text, copied=False)
+        leads = kept.leads or (node.alternative == "pair-wise" and kept.numbered and (left.leads or right.leads))
+        return replace(kept, text=_in_one_stream(text) if is_unseen else text, copied=False, leads=leads)
 
     def _apart(self, right: Lowered, key: JoinKey) -> Lowered:
         """Under a join of two exchanges Spark takes a number of partitions of its own where that is larger. Not if something
@@ -289,7 +291,11 @@ class Lowering(Straight):
             one, other = (self._key(given, key, side) for side, given in enumerate((left, right)))
             parts.append(f"{one} {'<=>' if key.null_safe else '='} {other}")
         if node.alternative == "pair-wise" and left.numbered and right.numbered:
-            parts.insert(0, f"{name_of(left.carriers[0])} = {name_of(right.carriers[0])}")
+            # After the keys that determine it, as in every list of keys.
+            on = _layout_columns(node.inputs[0])
+            place = 1 + max((i for i, key in enumerate(keys) if key.columns[0] in on), default=len(keys))
+            same = f"{name_of(left.carriers[0])} = {name_of(right.carriers[0])}"
+            parts.insert(0 if left.leads or right.leads else place, same)
         if operator.rest is not None:
             parts.append(self._expression(operator.rest))
         return " AND ".join(parts)
@@ -546,7 +552,7 @@ class Lowering(Straight):
         carriers = tuple(names.get(c, c) for c in given.carriers)
         extras = tuple(c for c in given.carriers if c not in names)
         casts = {(names.get(c, c), t): made for (c, t), made in given.casts.items() if made in extras}
-        return Lowered("", carriers, extras, casts, given.copied, given.numbered)
+        return Lowered("", carriers, extras, casts, given.copied, given.numbered, given.leads)
 
     def _typed(self, column: Column, type_: DataType) -> str:
         return name_of(column) if type_ in (None, column.type) else self._expression(Cast(Ref(column), type_))
@@ -569,13 +575,16 @@ def _are_whole(reads: Sequence[Sequence[int]]) -> bool:
 
 
 def _with_carriers(keys: Sequence[Column], given: Lowered, below: Physical) -> list[Column]:
-    """Each carrier right after the keys that determine it: what is sorted by a longer list is then sorted by a shorter. The
-    number of the partition is the first of all: rows that are stored in an order are in that order inside it."""
-    if given.numbered and keys:
+    """Each carrier right after the keys that determine it: what is sorted by a longer list is then sorted by a shorter. Of
+    rows that are stored in an order, the number of the partition is the first of all. (What is not in order yet is sorted
+    sooner if its first key tells most rows apart.)"""
+    if given.leads and keys:
         return [*given.carriers, *keys]
     found: list[Column] = []
     made: dict[Column, tuple[Column, ...]] = {carrier: (column,) for (column, _), carrier in given.casts.items()}
     waiting = {c: made.get(c, (c,)) for c in given.carriers if keys and c not in keys}
+    if given.numbered:
+        waiting = dict.fromkeys(waiting, _layout_columns(below))
     for key in keys:
         found.append(key)
         for carrier, source in list(waiting.items()):
@@ -583,6 +592,11 @@ def _with_carriers(keys: Sequence[Column], given: Lowered, below: Physical) -> l
                 found.append(carrier)
                 del waiting[carrier]
     return [*found, *waiting]
+
+
+def _layout_columns(node: Physical) -> tuple[Column, ...]:
+    layout = node.delivered.partitioning
+    return layout.columns if isinstance(layout, Partitioned) else ()
 
 
 def _only(given: Lowered, columns: Sequence[Column]) -> str:

@@ -81,9 +81,8 @@ class PendingStreams:
         writing = Writing(place, path, wanted.overwrite)
         self._pending.append(writing)
         function = settled.function or choose(frame if sample is None else sample, settled)
-        staging = f"{uri_of(place)}/{writing.staging}"
-        distinct = self._write(frame, staging, settled, function, laid, sizes or Sizes())
-        manifest = writing.prepare(settled, function, laid == "sorted", distinct)
+        self._write(frame, f"{uri_of(place)}/{writing.staging}", settled, function, laid, sizes or Sizes())
+        manifest = writing.prepare(settled, function, verify=laid == "sorted")
         if laid == "partitioned" and any(len(partition.files) > 1 for partition in manifest.partitions):
             # Spark has divided a partition among tasks, and each of them has sorted its part.
             self._pending.remove(writing)
@@ -114,13 +113,7 @@ class PendingStreams:
         function: HashFunction | RangeFunction,
         laid: Laid,
         sizes: Sizes,
-    ) -> tuple[tuple[str, int], ...]:
-        """Writes the files, and tells about how many values the columns have that rows are clustered or sorted by."""
-        counted = list(dict.fromkeys(each.name for each in (*settled.clustered_by, *settled.sorted_by)))
-        seen = Observation()
-        frame = frame.observe(
-            seen, *(F.approx_count_distinct(F.col(quote(name))).alias(f"d{i}") for i, name in enumerate(counted))
-        )
+    ) -> None:
         number = _free_name("_p", frame.columns)
         names = [each.name for each in settled.clustered_by[: function.arity]]
         rows = frame.withColumn(number, partition_number(self._spark, names, function))
@@ -140,7 +133,6 @@ class PendingStreams:
         settings = {**_SETTINGS, "spark.sql.maxConcurrentOutputFileWriters": writers}
         with temporarily(self._spark, **settings):
             rows.write.partitionBy(number).options(**options).parquet(staging)
-        return tuple((name, int(seen.get[f"d{i}"])) for i, name in enumerate(counted))
 
     def __enter__(self) -> PendingStreams:
         return self

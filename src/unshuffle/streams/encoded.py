@@ -91,7 +91,6 @@ def encode(manifest: Manifest) -> dict[str, Json]:
         "bytes": manifest.bytes,
         "partitions": [_partition(each) for each in manifest.partitions],
         "histogram": encoded_histogram(manifest.histogram),
-        "distinct": dict(manifest.distinct),
     }
 
 
@@ -144,7 +143,6 @@ def decode(shown: Json) -> Manifest:
         tuple(DeclaredKey(tuple(each)) for each in shown["keys"]),
         tuple(DeclaredDependency(tuple(each["from"]), tuple(each["to"])) for each in shown["dependencies"]),
         None if reference is None else Reference(reference["path"], reference["version"]),
-        tuple((name, int(count)) for name, count in shown["distinct"].items()),
     )
 
 

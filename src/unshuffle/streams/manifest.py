@@ -11,8 +11,6 @@ are in the order `sorted_by`. Whatever a manifest says is true of the files it n
     keys, dependencies      what was declared of the rows, and found to hold when they were written
     partitions              their files, with the row groups of each and the first and last key of these
     histogram               how many rows lie where on the clustering key
-    distinct                about how many values a column has that rows are clustered or sorted by: from files that are
-                            sorted, their size does not tell
     reference               the stream whose function this one repeats, so that partition i belongs with partition i
 """
 
@@ -102,7 +100,6 @@ class Manifest:
     keys: tuple[DeclaredKey, ...] = ()
     dependencies: tuple[DeclaredDependency, ...] = ()
     reference: Reference | None = None
-    distinct: tuple[tuple[str, int], ...] = ()  # of some columns, about how many values they have
 
     def __post_init__(self) -> None:
         types = dict(self.schema)

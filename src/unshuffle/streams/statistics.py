@@ -33,11 +33,19 @@ def statistics_of(stream: Stream) -> tuple[tuple[str, ColumnStatistics], ...]:
 
     with ThreadPoolExecutor(min(8, max(1, len(sample)))) as pool:
         footers = [footer.metadata for footer in pool.map(looked_at, sample)]
-    known = dict(stream.manifest.distinct)
+    hidden = {each.name for each in (*stream.manifest.clustered_by, *stream.manifest.sorted_by)}
     return tuple(
-        (name, replace(found, distinct=float(known[name])) if name in known else found)
+        (name, replace(found, distinct=_between(found, stream.manifest.rows)) if name in hidden else found)
         for name, found in footer_statistics(footers, stream.manifest.schema, stream.manifest.rows)
     )
+
+
+def _between(found: ColumnStatistics, rows: int) -> float | None:
+    """Values that are sorted take little room however many there are, so that sizes do not tell their number. Whole numbers
+    between two others are at most so many."""
+    if isinstance(found.low, int) and isinstance(found.high, int):
+        return float(min(rows, found.high - found.low + 1))
+    return None
 
 
 @lru_cache(maxsize=4096)

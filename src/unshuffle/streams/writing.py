@@ -43,13 +43,7 @@ class Writing:
         """Where files are put first, below the folder of the stream."""
         return f"{UNFINISHED}/{self.writer}"
 
-    def prepare(
-        self,
-        settled: Settled,
-        function: HashFunction | RangeFunction,
-        verify: bool = False,
-        distinct: tuple[tuple[str, int], ...] = (),
-    ) -> Manifest:
+    def prepare(self, settled: Settled, function: HashFunction | RangeFunction, verify: bool = False) -> Manifest:
         """Puts the files in place, and finds out what the manifest says of them. `verify` has every row looked at, whether
         it is in its partition: for rows that someone else laid out."""
         partitions = self._take(function.partitions)
@@ -77,7 +71,6 @@ class Writing:
             settled.keys,
             settled.dependencies,
             settled.reference,
-            distinct,
         )
         faults = check(Stream(self._place.path, self._manifest)) if verify else ()
         if faults:
