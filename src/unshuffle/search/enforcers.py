@@ -43,7 +43,7 @@ from unshuffle.properties import (
 )
 from unshuffle.properties.requirements import PARALLEL, SERIAL
 from unshuffle.search.interest import candidates
-from unshuffle.search.ranges import Spread, clustering, ordering
+from unshuffle.search.ranges import clustering, ordering
 
 if TYPE_CHECKING:
     from unshuffle.search.memo import Group
@@ -86,11 +86,11 @@ def exchanges(required: Required, group: Group, ideal: int) -> Iterator[Enforcem
             for columns in candidates(group, wish.maximum):
                 for count in partition_counts(group, ideal):
                     yield from _send(hashed(sorted(columns, key=lambda c: c.id), count), local, group)
-            for spread, layout in clustering(group, wish.maximum, ideal):
-                yield from _send_by_ranges(spread, layout, local, group)
+            for layout in clustering(group, wish.maximum, ideal):
+                yield from _send_by_ranges(layout, local, group)
         case RangeOrdered():
-            for spread, layout in ordering(group, wish.keys, ideal):
-                yield from _send_by_ranges(spread, layout, local, group)
+            for layout in ordering(group, wish.keys, ideal):
+                yield from _send_by_ranges(layout, local, group)
             shown = ",".join(map(str, wish.keys))
             for count in partition_counts(group, ideal):
                 sample = Sampled(f"{group.number}:{shown}:{count}", count)
@@ -127,7 +127,7 @@ def _send(layout: Partitioned, local: Local, group: Group) -> Iterator[Enforceme
         yield Enforcement(InitialPartitioning(layout), Required(SERIAL, local))
 
 
-def _send_by_ranges(spread: Spread, layout: Partitioned, local: Local, group: Group) -> Iterator[Enforcement]:
+def _send_by_ranges(layout: Partitioned, local: Local, group: Group) -> Iterator[Enforcement]:
     yield from _send(layout, local, group)
     if local:
         # What is stored in ranges, sorted, is still sorted after it was read in place, whatever is asked of the order.

@@ -104,7 +104,7 @@ def united(spreads: Sequence[Spread]) -> tuple[Spread, ...]:
     return tuple(found.values())
 
 
-def clustering(group: Group, keys: frozenset[Column], count: int) -> Iterator[tuple[Spread, Partitioned]]:
+def clustering(group: Group, keys: frozenset[Column], count: int) -> Iterator[Partitioned]:
     """Ranges that bring together rows which agree on the keys."""
     for spread in group.spreads:
         serves = takewhile(
@@ -112,16 +112,16 @@ def clustering(group: Group, keys: frozenset[Column], count: int) -> Iterator[tu
         )
         layout = spread.divided(len(tuple(serves)), count)
         if layout is not None:
-            yield spread, layout
+            yield layout
 
 
-def ordering(group: Group, keys: Sequence[Sorted], count: int) -> Iterator[tuple[Spread, Partitioned]]:
+def ordering(group: Group, keys: Sequence[Sorted], count: int) -> Iterator[Partitioned]:
     """Ranges in an order."""
     for spread in group.spreads:
         serves = tuple(takewhile(lambda pair: pair[0] == pair[1], zip(spread.order, keys, strict=False)))
         layout = spread.divided(len(serves), count)
         if layout is not None:
-            yield spread, layout
+            yield layout
 
 
 def common_ranges(each: Implementation, joint: CoPartitioned, count: int) -> Iterator[tuple[Partitioned, ...]]:
