@@ -5,7 +5,6 @@ The experiments of SIGMOD 2012, section 5, on web pages with skewed domains, sto
     partial   Figure 9: grouped by (domain, host), with aggregates that cannot be done in halves
     union     Figure 10: four streams with boundaries of their own, put together and grouped so
     joins     two such streams joined on (domain, host); buckets of 100 and of 40 joined on the domain
-    buckets   100 buckets joined with 200, grouped, and stored in 50
 
 Plain Spark reads the very same files, under its default settings but for 8 shuffle partitions. Both sides run in turn; a
 side's time is the best of its runs, ours with binding, optimizing and lowering. Rows are computed and dropped, and the

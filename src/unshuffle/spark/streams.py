@@ -15,18 +15,16 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.algebra.sql import quote
 from unshuffle.catalog.schema import DataType
-from unshuffle.catalog.types import spark_name
 from unshuffle.partitions import Boundary
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.spark.catalyst_tree import data_type
 from unshuffle.spark.hadoop_place import place_in, uri_of
-from unshuffle.spark.range_number import range_number
+from unshuffle.spark.range_number import hash_number, range_number
 from unshuffle.spark.session import temporarily
 from unshuffle.streams.chosen import partitions_for, ranges_for
 from unshuffle.streams.manifest import Manifest, SortedName, typed
@@ -192,19 +190,12 @@ def _sample(frame: DataFrame, settled: Settled) -> tuple[int, list[Boundary]]:
 
 def partition_number(spark: SparkSession, names: Sequence[str], function: HashFunction | RangeFunction) -> Column:
     """The number of a row's partition, over a frame that has these columns."""
-    if isinstance(function, RangeFunction):
-        return range_number(spark, [F.col(quote(name)) for name in names], function)
-    typed_names = zip(names, function.types, strict=True)
-    keys = ", ".join(_one_form(f"CAST({quote(name)} AS {spark_name(type)})", type) for name, type in typed_names)
-    return F.expr(f"pmod(hash({keys}), {function.partitions})")
-
-
-def _one_form(text: str, type: DataType) -> str:
-    """Numbers that are equal to GROUP BY and joins, as one."""
-    if type is None or not pa.types.is_floating(type):
-        return text
-    name = spark_name(type)
-    return f"if(isnan({text}), CAST('NaN' AS {name}), {text} + CAST(0 AS {name}))"
+    columns = [F.col(quote(name)) for name in names]
+    return (
+        range_number(spark, columns, function)
+        if isinstance(function, RangeFunction)
+        else hash_number(columns, function)
+    )
 
 
 def _ordered(key: SortedName) -> Column:
