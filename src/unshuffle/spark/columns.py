@@ -17,11 +17,11 @@ from typing import Any
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
-from pyspark.sql.functions import expr
+from pyspark.sql.functions import col, expr
 
 from unshuffle.algebra.expressions import Expression, Opaque, walk
 from unshuffle.algebra.logical import Plan
-from unshuffle.algebra.sql import to_sql
+from unshuffle.algebra.sql import quote, to_sql
 from unshuffle.catalog.schema import Column
 
 
@@ -55,6 +55,14 @@ def column(
 def is_plain(expression: Expression) -> bool:
     """Does its SQL text say all of it? The plans of its sub-queries are not looked at."""
     return not any(isinstance(part, Opaque) for part in walk(expression))
+
+
+def ordered(name: str, descending: bool, nulls_first: bool) -> SparkColumn:
+    """A column of a frame as a key to sort by."""
+    found = col(quote(name))
+    if descending:
+        return found.desc_nulls_first() if nulls_first else found.desc_nulls_last()
+    return found.asc_nulls_first() if nulls_first else found.asc_nulls_last()
 
 
 @dataclass

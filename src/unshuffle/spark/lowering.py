@@ -27,7 +27,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
@@ -57,6 +56,7 @@ from unshuffle.properties import (
 from unshuffle.properties.layouts import connections
 from unshuffle.rules.sorted_inputs import in_input_order, seen_order
 from unshuffle.spark import bridge, stored, user_operators
+from unshuffle.spark.columns import ordered
 from unshuffle.spark.faithful import below_first_rows
 from unshuffle.spark.narrow import narrow
 from unshuffle.spark.numbering import number_of, numbered
@@ -473,7 +473,7 @@ class Lowering(Straight):
                 by = ", ".join(map(quote, columns))
                 return replace(sent, text=f"SELECT /*+ REPARTITION({partitions}, {by}) */ * FROM ({sent.text})")
             case bridge.SendByRange(keys, partitions):
-                frame = self._query(sent.text).repartitionByRange(partitions, *(_ordered(*key) for key in keys))
+                frame = self._query(sent.text).repartitionByRange(partitions, *(ordered(*key) for key in keys))
                 return replace(sent, text=self._rows_of(frame))
 
     def _in_place(self, node: Physical, operator: ops.Move, given: Lowered) -> Lowered:
@@ -629,13 +629,6 @@ def _order(keys: Sequence[Sorted]) -> str:
         f"{name_of(key.column)} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
         for key in keys
     )
-
-
-def _ordered(name: str, descending: bool, nulls_first: bool) -> SparkColumn:
-    column = F.col(name)
-    if descending:
-        return column.desc_nulls_first() if nulls_first else column.desc_nulls_last()
-    return column.asc_nulls_first() if nulls_first else column.asc_nulls_last()
 
 
 _RULES: dict[type, Callable[[Lowering, Physical, Any], Lowered]] = {

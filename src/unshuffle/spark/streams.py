@@ -23,11 +23,12 @@ from unshuffle.catalog.schema import DataType
 from unshuffle.partitions import Boundary
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.spark.catalyst_tree import data_type
+from unshuffle.spark.columns import ordered
 from unshuffle.spark.hadoop_place import place_in, uri_of
 from unshuffle.spark.range_number import hash_number, range_number
 from unshuffle.spark.session import temporarily
 from unshuffle.streams.chosen import partitions_for, ranges_for
-from unshuffle.streams.manifest import Manifest, SortedName, typed
+from unshuffle.streams.manifest import Manifest, typed
 from unshuffle.streams.places import Place
 from unshuffle.streams.store import Stream, open_stream
 from unshuffle.streams.wanted import Settled, Wanted, settle
@@ -118,7 +119,9 @@ class PendingStreams:
         if laid == "anyhow":
             rows = rows.repartitionById(function.partitions, F.col(number))
         if laid != "sorted":
-            rows = rows.sortWithinPartitions(F.col(number), *map(_ordered, settled.sorted_by))
+            rows = rows.sortWithinPartitions(
+                F.col(number), *(ordered(each.name, each.descending, each.nulls_first) for each in settled.sorted_by)
+            )
         options = {
             "parquet.block.size": sizes.row_group_bytes,
             "parquet.page.row.count.limit": sizes.page_rows,
@@ -196,13 +199,6 @@ def partition_number(spark: SparkSession, names: Sequence[str], function: HashFu
         if isinstance(function, RangeFunction)
         else hash_number(columns, function)
     )
-
-
-def _ordered(key: SortedName) -> Column:
-    column = F.col(quote(key.name))
-    if key.descending:
-        return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
-    return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
 
 
 def _free_name(name: str, taken: Sequence[str]) -> str:
