@@ -34,7 +34,7 @@ from unshuffle.cost.machine import Machine, this_machine
 from unshuffle.cost.model import CostModel
 from unshuffle.properties import Dependencies, Exactly, Partitioned, Replicated, Required
 from unshuffle.properties.through import through_project
-from unshuffle.rules import aggregates, decompose, joins, tops
+from unshuffle.rules import aggregates, decompose, joins, super_operators, tops
 from unshuffle.rules.implement import Implement
 from unshuffle.rules.joins import gather_joins, order_joins
 from unshuffle.rules.normalize import normalize_script
@@ -46,7 +46,7 @@ from unshuffle.search.optimize import Accepts, Search
 from unshuffle.search.ranked import Ranking
 from unshuffle.search.trace import Trace
 
-EXPLORATION = (*joins.RULES, *aggregates.RULES, *tops.RULES, *decompose.RULES)
+EXPLORATION = (*joins.RULES, *aggregates.RULES, *tops.RULES, *decompose.RULES, *super_operators.RULES)
 
 
 @dataclass(frozen=True, slots=True)

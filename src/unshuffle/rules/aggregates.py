@@ -201,4 +201,52 @@ def semi_join_as_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     yield Project(GroupBy(joined, keys, ()), tuple((column, Ref(column)) for column in plan.columns))
 
 
-RULES = (split_aggregate, aggregate_below_join, aggregate_above_join, partial_aggregate_below_join, semi_join_as_join)
+def distinct_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
+    """DISTINCT of both inputs of an inner join is DISTINCT of the joined rows: one hash table in place of two.
+
+    Where both inputs hold a value many times, the join has the product of these before it is DISTINCT. So this is only
+    for join columns whose values were counted. Not with floating-point columns: the join would see zeros with a sign."""
+    if not isinstance(plan, Join) or plan.kind is not JoinKind.INNER or plan.condition is None:
+        return
+    left, right = (cast(Group, child).expressions[0] for child in plan.children)
+    if not (_is_distinct(left) and _is_distinct(right) and is_deterministic(plan.condition)):
+        return
+    condition = join_condition(plan.condition, plan.left.columns, plan.right.columns)
+    if not condition.keys or not all(
+        _is_counted(column, cast(Group, child))
+        for key in condition.keys
+        for column, child in zip(key.columns, plan.children, strict=True)
+    ):
+        return
+    if not all(has_one_form(column.type) for child in plan.children for column in child.columns):
+        return
+    # Of two columns that are equal one is enough.
+    needless = {
+        key.columns[1]
+        for key in condition.keys
+        if key.columns[1] not in plan.columns and interchangeable(key.columns[0].type, key.columns[1].type)
+    }
+    keys = (*plan.left.columns, *(column for column in plan.right.columns if column not in needless))
+    inputs = tuple(cast(GroupBy, each).child for each in (left, right))
+    joined = Join(JoinKind.INNER, inputs[0], inputs[1], plan.condition, keys)
+    yield Project(GroupBy(joined, keys, ()), tuple((column, Ref(column)) for column in plan.columns))
+
+
+def _is_distinct(plan: Plan) -> bool:
+    return isinstance(plan, GroupBy) and bool(plan.keys) and not plan.aggregates
+
+
+def _is_counted(column: Column, group: Group) -> bool:
+    """Were its values counted, and not told from the size of files?"""
+    known = group.estimate.columns.get(column)
+    return known is not None and (known.histogram is not None or bool(known.common))
+
+
+RULES = (
+    split_aggregate,
+    aggregate_below_join,
+    aggregate_above_join,
+    partial_aggregate_below_join,
+    semi_join_as_join,
+    distinct_above_join,
+)

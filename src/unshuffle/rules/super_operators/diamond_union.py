@@ -1,0 +1,76 @@
+"""Diamond UnionAll (Figure 6a): groupings of one input by the same keys, one after the other.
+
+      UNION ALL                                   each group once for each branch,
+    e3 /     \\ e4                                 where the branch has it
+GROUP BY a   GROUP BY a           -->                       |
+    e1 \\     / e2                                 GROUP BY a, guarded aggregates
+        input                                             input
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import pyarrow as pa
+
+from unshuffle.algebra.expressions import Call, Case, Cast, Expression, Literal, Ref, connect
+from unshuffle.algebra.logical import Expand, Filter, GroupBy, Plan, Project, SetKind, SetOperation
+from unshuffle.catalog.schema import Column
+from unshuffle.rules.super_operators.abstract import cores, reaches
+from unshuffle.rules.super_operators.grouped_pass import branches_of, grouped_pass
+from unshuffle.search.memo import Group, Memo
+
+
+def diamond_union(plan: Plan, memo: Memo) -> Iterator[Plan]:
+    """A UNION ALL of groupings of one input by the same keys is one grouping with all their aggregates, of which each row
+    goes out once for each branch that has the group.
+
+    Not by different keys: groups of one would end where those of the other go on."""
+    if not isinstance(plan, SetOperation) or plan.kind is not SetKind.UNION or not plan.all:
+        return
+    groups = cast("tuple[Group, ...]", plan.inputs)
+    if not all(reaches(group, GroupBy) for group in groups) or any(c.type is None for c in plan.columns):
+        return
+    found = [next(cores(group, GroupBy), None) for group in groups]
+    if any(each is None or not each[1].keys for each in found):
+        return
+    matched = branches_of([each for each in found if each is not None])
+    if matched is None:
+        return
+    leaf, branches = matched
+    once = grouped_pass(leaf, branches, memo)
+    number = memo.numbers.new("branch", pa.int32(), nullable=False)
+    copies = Expand(once.plan, (), ((),) * len(branches), number)
+    rows: Plan = copies
+    if any(present is not None for present in once.present):
+        rows = Filter(rows, connect("or", [_of(number, i, present) for i, present in enumerate(once.present)]))
+    sources = [[once.outputs[i][column] for column in group.columns] for i, group in enumerate(groups)]
+    yield Project(
+        rows,
+        tuple(
+            (column, _chosen(number, column, [source[place] for source in sources]))
+            for place, column in enumerate(plan.columns)
+        ),
+    )
+
+
+def _is(number: Column, place: int) -> Expression:
+    return Call("=", (Ref(number), Literal(place, pa.int32())), pa.bool_())
+
+
+def _of(number: Column, place: int, present: Expression | None) -> Expression:
+    return _is(number, place) if present is None else connect("and", [_is(number, place), present])
+
+
+def _chosen(number: Column, column: Column, values: Sequence[Expression]) -> Expression:
+    """The value of the branch that a row is of."""
+    assert column.type is not None
+    typed = [value if value.type == column.type else Cast(value, column.type) for value in values]
+    if all(value == typed[0] for value in typed[1:]):
+        return typed[0]
+    choices = tuple((_is(number, place), value) for place, value in enumerate(typed[:-1]))
+    return Case(choices, typed[-1], column.type)
+
+
+RULES = (diamond_union,)

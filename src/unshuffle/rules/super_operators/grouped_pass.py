@@ -1,0 +1,160 @@
+"""Several groupings of one leaf by the same keys, in one pass: aggregates guarded by their branch's predicate.
+
+    branch 1    count(*)  where p        group by a        count(*) filter (where p), max(x), count(1) filter (where p)
+    branch 2    max(x)                   group by a        of the rows in which p or true, group by a
+
+Whether a branch has a row for a group is a count as well: a group in which no row satisfies p is not in branch 1
+(section 3.2). Rows that no branch wants are dropped before they are sent; what a predicate reads is not sent, but whether it
+holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import pyarrow as pa
+
+from unshuffle.algebra.expressions import AggregateCall, Call, Case, Expression, Literal, Ref, columns_of, connect
+from unshuffle.algebra.logical import Filter, GroupBy, Plan, Project
+from unshuffle.algebra.predicates import conjunction, is_deterministic
+from unshuffle.catalog.schema import Column
+from unshuffle.rules.conditions import substitute
+from unshuffle.rules.super_operators.abstract import Branch, Edge, edges
+from unshuffle.rules.super_operators.leaves import common_leaves
+from unshuffle.search.memo import Group, Memo
+
+ONE = Literal(1, pa.int32())
+NONE = Literal(0, pa.int64())
+BOOLEAN = pa.bool_()
+
+
+def branches_of(found: Sequence[tuple[Edge, GroupBy]]) -> tuple[Plan, list[Branch]] | None:
+    """Groupings that an operator brings together, as branches of one leaf; None if they are not of one, or not by the same
+    keys of it (Algorithm 1)."""
+    if not all(_is_foldable(grouping) for _, grouping in found):
+        return None
+    below = [list(edges(_input(grouping))) for _, grouping in found]
+    for leaf, chosen in common_leaves(below):
+        branches = [Branch(above, grouping, edge) for (above, grouping), edge in zip(found, chosen, strict=True)]
+        first = frozenset(branches[0].keys)
+        asked = {branch.below.predicates for branch in branches}
+        if len(asked) > 1 and not all(isinstance(key, Ref) for key in first):
+            continue  # a key may only be safe to compute in the rows of its own branch
+        if all(
+            frozenset(branch.keys) == first and len(branch.keys) == len(branches[0].keys) for branch in branches[1:]
+        ):
+            return leaf, branches
+    return None
+
+
+def _input(grouping: GroupBy) -> Group:
+    return cast(Group, grouping.child)
+
+
+def _is_foldable(grouping: GroupBy) -> bool:
+    """Can its aggregates be told from rows that come one at a time, those of other branches between them?"""
+    return all(not call.distinct and not call.within and is_deterministic(call) for _, call in grouping.aggregates)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedPass:
+    """The pass, and of each branch: its columns above the edge in those of the pass, and when it has a row for a group."""
+
+    plan: Plan
+    keys: tuple[Column, ...]
+    outputs: tuple[Mapping[Column, Expression], ...]
+    present: tuple[Expression | None, ...]  # None: for every group
+
+
+def grouped_pass(leaf: Plan, branches: Sequence[Branch], memo: Memo) -> GroupedPass:
+    return _Pass(leaf, branches, memo).built()
+
+
+class _Pass:
+    def __init__(self, leaf: Plan, branches: Sequence[Branch], memo: Memo) -> None:
+        self._leaf = leaf
+        self._branches = branches
+        self._numbers = memo.numbers
+        self._computed: dict[Expression, Column] = {}  # below the grouping: keys and flags
+        self._aggregates: dict[AggregateCall, Column] = {}
+
+    def built(self) -> GroupedPass:
+        keys = {expression: self._key(expression, key) for expression, key in _keys(self._branches[0])}
+        made = [self._branch(branch, keys) for branch in self._branches]
+        grouped = GroupBy(self._input(keys.values()), tuple(keys.values()), self._calls())
+        return GroupedPass(
+            grouped, tuple(keys.values()), tuple(outputs for outputs, _ in made), tuple(present for _, present in made)
+        )
+
+    def _calls(self) -> tuple[tuple[Column, AggregateCall], ...]:
+        return tuple((column, call) for call, column in self._aggregates.items())
+
+    def _key(self, expression: Expression, named: Column) -> Column:
+        if isinstance(expression, Ref):
+            return expression.column
+        self._computed[expression] = self._numbers.like(named)
+        return self._computed[expression]
+
+    def _branch(
+        self, branch: Branch, keys: Mapping[Expression, Column]
+    ) -> tuple[Mapping[Column, Expression], Expression | None]:
+        predicate = conjunction(branch.below.predicates)
+        outputs: dict[Column, Expression] = {column: Ref(keys[expression]) for expression, column in _keys(branch)}
+        for column, call in branch.grouping.aggregates:
+            below = branch.below.down(call)
+            assert isinstance(below, AggregateCall)
+            guards = [each for each in (below.where, predicate) if each is not None]
+            guard = self._flag(conjunction(guards))
+            outputs[column] = Ref(self._aggregate(replace(below, where=guard), column))
+        present = None
+        if predicate is not None and keys:
+            count = AggregateCall("count", (ONE,), NONE.type, where=self._flag(predicate))
+            named = self._numbers.new("rows", NONE.type, nullable=False) if count not in self._aggregates else None
+            present = Call(">", (Ref(self._aggregate(count, named)), NONE), BOOLEAN)
+        return {column: substitute(e, outputs) for column, e in branch.above.outputs.items()}, _all(
+            present, *(substitute(each, outputs) for each in branch.above.predicates)
+        )
+
+    def _flag(self, predicate: Expression | None) -> Expression | None:
+        """Whether a predicate holds, as a column: it is sent in place of what the predicate reads."""
+        if predicate is None or isinstance(predicate, Ref):
+            return predicate
+        if predicate not in self._computed:
+            self._computed[predicate] = self._numbers.new("flag", BOOLEAN)
+        return Ref(self._computed[predicate])
+
+    def _aggregate(self, call: AggregateCall, like: Column | None) -> Column:
+        """One column for what several branches ask in the same words."""
+        if call not in self._aggregates:
+            assert like is not None
+            self._aggregates[call] = self._numbers.like(like)
+        return self._aggregates[call]
+
+    def _input(self, keys: Iterable[Column]) -> Plan:
+        """The rows that some branch wants, with the columns that are needed of them."""
+        wanted = [conjunction(branch.below.predicates) for branch in self._branches]
+        rows = self._leaf
+        some = [each for each in wanted if each is not None]
+        if keys and len(some) == len(wanted):
+            rows = Filter(rows, connect("or", list(dict.fromkeys(some))))
+        read = frozenset(keys).union(*(columns_of(call) for call in self._aggregates))
+        passed = tuple((column, Ref(column)) for column in self._leaf.columns if column in read)
+        computed = tuple((column, expression) for expression, column in self._computed.items())
+        if not computed and len(passed) == len(self._leaf.columns):
+            return rows
+        return Project(rows, (*passed, *computed))
+
+
+def _keys(branch: Branch) -> Iterable[tuple[Expression, Column]]:
+    return zip(branch.keys, branch.grouping.keys, strict=True)
+
+
+def _all(*conditions: Expression | None) -> Expression | None:
+    return conjunction(each for each in conditions if each is not None)
+
+
+def when(condition: Expression | None, value: Expression) -> Expression:
+    """A value where a condition holds, else NULL."""
+    return value if condition is None else Case(((condition, value),), None, value.type)

@@ -1,0 +1,131 @@
+"""Random queries of the shapes that super-operators are about: several branches over one input, brought together again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from unshuffle.algebra.expressions import AggregateCall, Call, Expression, Ref, connect
+from unshuffle.algebra.logical import (
+    Filter,
+    GroupBy,
+    Join,
+    Plan,
+    Project,
+    Reference,
+    Scan,
+    SetKind,
+    SetOperation,
+    Shared,
+)
+from unshuffle.catalog.joins import JoinKind
+from unshuffle.catalog.schema import Column, ColumnNumbers
+
+from .random_plans import BIGINT, BOOLEAN, Draw
+
+KINDS = (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL, JoinKind.SEMI, JoinKind.ANTI)
+
+
+class Diamonds(Draw):
+    """Draws branches over one rowset: used by name, or a table that is read once for each branch."""
+
+    def __init__(self, draw: Any) -> None:
+        super().__init__(draw)
+        self._shared = None
+        if self.pick(True, False):
+            below: Plan = self.scan("t", a=True, b=True, c=True)
+            if self.pick(True, False):
+                below = Filter(below, self.condition(below.columns, 1))
+            self._shared = Shared("s", below)
+
+    def leaf_use(self) -> Plan:
+        if self._shared is not None:
+            return Reference(self._shared, tuple(self.numbers.like(column) for column in self._shared.columns))
+        return self.scan("t", a=True, b=True, c=True)
+
+    def edge(self, plan: Plan, keys: tuple[Column, ...], filters: bool = True) -> tuple[Plan, tuple[Column, ...]]:
+        """Filters and projections in any order; what becomes of the keys."""
+        for _ in range(self.pick(0, 0, 1, 2)):
+            if filters and self.pick(True, False):
+                plan = Filter(plan, self.condition(plan.columns, 1))
+            else:
+                names = {column: self.pick(column, self.numbers.like(column)) for column in plan.columns}
+                outputs: list[tuple[Column, Expression]] = [(new, Ref(old)) for old, new in names.items()]
+                if self.pick(True, False):
+                    made = self.operand(plan.columns)
+                    outputs.append((self.numbers.new("p", made.type), made))
+                plan = Project(plan, tuple(outputs))
+                keys = tuple(names[key] for key in keys)
+        return plan, keys
+
+    def branch(self, names: tuple[str, ...], least: int = 0) -> tuple[Plan, tuple[Column, ...]]:
+        """A grouping by columns of the leaf that have these names there."""
+        leaf = self.leaf_use()
+        by_name = {column.name: column for column in leaf.columns}
+        below, keys = self.edge(leaf, tuple(by_name[name] for name in names))
+        calls = tuple(self.plain_aggregate(below.columns) for _ in range(self.pick(least, 1, 2)))
+        return self.edge(GroupBy(below, keys, calls), keys)
+
+    def plain_aggregate(self, columns: tuple[Column, ...]) -> tuple[Column, AggregateCall]:
+        while True:
+            column, call = self.aggregate(columns)
+            if not call.distinct:
+                return column, call
+
+    def equal(self, left: tuple[Column, ...], right: tuple[Column, ...]) -> list[Expression]:
+        return [
+            Call(self.pick("=", "=", "<=>"), self.pick((Ref(a), Ref(b)), (Ref(b), Ref(a))), BOOLEAN)
+            for a, b in zip(left, right, strict=True)
+        ]
+
+
+KEYS = (("a",), ("b",), ("a", "b"))
+
+
+@st.composite
+def unions(draw: Any) -> tuple[Plan, ColumnNumbers]:
+    draws = Diamonds(draw)
+    names = draws.pick(*KEYS)
+    branches = [draws.branch(names, 1) for _ in range(draws.pick(2, 2, 3))]
+    width = min(len(plan.columns) for plan, _ in branches)
+    chosen = []
+    for plan, _ in branches:
+        kept = tuple(draws.draw(st.permutations(plan.columns)))[:width]
+        # A branch may put constants beside its values, and leave columns out.
+        outputs = tuple((draws.numbers.new("o", BIGINT), draws.pick(Ref(c), Ref(c), draws.literal())) for c in kept)
+        chosen.append(Project(plan, outputs))
+    columns = tuple(draws.numbers.new("u", BIGINT) for _ in range(width))
+    return SetOperation(SetKind.UNION, True, tuple(chosen), columns), draws.numbers
+
+
+@st.composite
+def joins(draw: Any) -> tuple[Plan, ColumnNumbers]:
+    draws = Diamonds(draw)
+    names = draws.pick(*KEYS)
+    plan, keys = draws.branch(names)
+    for _ in range(draws.pick(1, 1, 2)):
+        other, theirs = draws.branch(names)
+        parts = draws.equal(keys, theirs)
+        if draws.pick(True, False):
+            parts.append(draws.condition((*plan.columns, *other.columns), 1))
+        kind = draws.pick(*KINDS)
+        plan = Join(kind, plan, other, connect("and", parts))
+        if kind in (JoinKind.RIGHT, JoinKind.FULL):
+            keys = theirs
+    return plan, draws.numbers
+
+
+def rows_of(values: Any) -> list[dict[str, int | None]]:
+    return [dict(zip("abc", row, strict=True)) for row in values]
+
+
+@st.composite
+def tables(draw: Any) -> dict[str, list[dict[str, int | None]]]:
+    value = st.one_of(st.none(), st.integers(0, 3))
+    row = st.tuples(value, value, value)
+    return {"t": rows_of(draw(st.lists(row, max_size=8)))}
+
+
+def is_scan(plan: Plan) -> bool:
+    return isinstance(plan, Scan)
