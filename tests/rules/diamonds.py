@@ -116,6 +116,44 @@ def joins(draw: Any) -> tuple[Plan, ColumnNumbers]:
     return plan, draws.numbers
 
 
+@st.composite
+def totals(draw: Any) -> tuple[Plan, ColumnNumbers]:
+    """Totals of several parts of the rows, side by side."""
+    draws = Diamonds(draw)
+    plan, _ = draws.branch((), 1)
+    for _ in range(draws.pick(1, 2)):
+        other, _ = draws.branch((), 1)
+        condition = draws.condition((*plan.columns, *other.columns), 1) if draws.pick(True, False, False) else None
+        plan = Join(JoinKind.INNER, plan, other, condition)
+    return plan, draws.numbers
+
+
+@st.composite
+def joins_back(draw: Any) -> tuple[Plan, ColumnNumbers]:
+    """Rows joined with aggregates of themselves, each a part of the rows or all."""
+    draws = Diamonds(draw)
+    names = draws.pick(*KEYS)
+    leaf = draws.leaf_use()
+    by_name = {column.name: column for column in leaf.columns}
+    rows, keys = draws.edge(leaf, tuple(by_name[name] for name in names))
+    again = draws.leaf_use()
+    by_name = {column.name: column for column in again.columns}
+    below, theirs = draws.edge(again, tuple(by_name[name] for name in names), filters=draws.pick(False, False, True))
+    if draws.pick(True, False):
+        argument = Ref(draws.pick(*below.columns))
+        name = draws.pick("min", "max")
+        calls = ((draws.numbers.new(name, argument.type), AggregateCall(name, (argument,), argument.type)),)
+    else:
+        calls = tuple(draws.plain_aggregate(below.columns) for _ in range(draws.pick(1, 2)))
+    groups, theirs = draws.edge(GroupBy(below, theirs, calls), theirs)
+    sides = [(rows, keys), (groups, theirs)]
+    (left, left_keys), (right, right_keys) = sides if draws.pick(True, True, False) else sides[::-1]
+    parts = draws.equal(left_keys, right_keys)
+    if draws.pick(True, False):
+        parts.append(draws.condition((*left.columns, *right.columns), 1))
+    return Join(draws.pick(*KINDS), left, right, connect("and", parts)), draws.numbers
+
+
 def rows_of(values: Any) -> list[dict[str, int | None]]:
     return [dict(zip("abc", row, strict=True)) for row in values]
 

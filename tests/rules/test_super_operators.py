@@ -64,6 +64,20 @@ def test_diamond_joins(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[A
     check(*drawn, data, seed)
 
 
+@SETTINGS
+@given(diamonds.totals(), diamonds.tables(), st.integers(0, 2**32))
+def test_totals(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
+    check(*drawn, data, seed)
+
+
+@SETTINGS
+@given(diamonds.joins_back(), diamonds.tables(), st.integers(0, 2**32))
+def test_rows_joined_with_their_aggregates(
+    drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int
+) -> None:
+    check(*drawn, data, seed)
+
+
 @pytest.mark.parametrize("rule", sorted(super_operators.NAMES))
 def test_every_super_operator_was_tried(rule: str) -> None:
     """After those above, in one run: a rule that never fired was not tested."""

@@ -24,8 +24,8 @@ from unshuffle.search.memo import Group, Memo, is_repeatable
 def window_as_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     """An aggregate over whole partitions is that of a GROUP BY, joined back. NULL is a partition of its own, so the join
     is null-safe. Not for a window with an order, whose frames end at the row; not if the input would not be the same
-    twice."""
-    if not isinstance(plan, Window) or not all(_whole(call) for _, call in plan.calls):
+    twice; not if the window was such a join."""
+    if not isinstance(plan, Window) or not all(_whole(call) for _, call in plan.calls) or memo.made_by(plan):
         return
     below = cast(Group, plan.child)
     by = [part.column for part in plan.calls[0][1].partition if isinstance(part, Ref)]

@@ -133,6 +133,8 @@ class Memo:
         self._table: dict[Plan, Group] = {}
         self._shared: dict[int, tuple[Shared, Group]] = {}
         self._inserted = 0
+        self._rule: str | None = None  # that is at work
+        self._made_by: dict[Plan, str] = {}
 
     def insert(self, plan: Plan | Group, into: Group | None = None) -> Group:
         """The group of a plan, whose leaves may be groups already. With `into`, one more expression of that group."""
@@ -148,6 +150,8 @@ class Memo:
             return into  # two rules that undo each other: a group must not be made of itself
         group = into or self._new(plan.columns)
         self._table[node] = group
+        if self._rule is not None:
+            self._made_by[node] = self._rule
         group.expressions.append(node)
         self._inserted += 1
         self._derive(group, node)
@@ -187,9 +191,15 @@ class Memo:
                 return
             for other in rule(node, self):
                 before = self._inserted
+                around, self._rule = self._rule, rule.__name__
                 self.insert(other, into=group)
+                self._rule = around
                 if self._inserted > before:
                     self.trace.fired(rule.__name__, group.number)
+
+    def made_by(self, expression: Plan) -> str | None:
+        """The rule that an expression is from; None if the query is written so."""
+        return self._made_by.get(expression)
 
     @property
     def size(self) -> int:

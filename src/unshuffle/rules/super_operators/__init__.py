@@ -14,7 +14,7 @@ docs/super-operators.md has a picture of each.
 
 from __future__ import annotations
 
-from unshuffle.rules.super_operators import diamond_join, diamond_union
+from unshuffle.rules.super_operators import diamond_join, diamond_union, join_back
 
-RULES = (*diamond_union.RULES, *diamond_join.RULES)
+RULES = (*diamond_union.RULES, *diamond_join.RULES, *join_back.RULES)
 NAMES = frozenset(rule.__name__ for rule in RULES)

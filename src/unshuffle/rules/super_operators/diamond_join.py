@@ -12,19 +12,27 @@ group and the rest of the condition keeps them apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 import pyarrow as pa
 
 from unshuffle.algebra.expressions import Call, Expression, Literal, Ref, connect
-from unshuffle.algebra.logical import Expand, Filter, GroupBy, Join, Plan, Project
+from unshuffle.algebra.logical import Expand, Filter, Join, Plan, Project
 from unshuffle.algebra.predicates import conjunction, conjuncts
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.rules.conditions import is_movable, substitute
-from unshuffle.rules.super_operators.abstract import Branch, cores, reaches
-from unshuffle.rules.super_operators.grouped_pass import BOOLEAN, GroupedPass, branches_of, grouped_pass, when
+from unshuffle.rules.super_operators.abstract import Branch
+from unshuffle.rules.super_operators.grouped_pass import (
+    BOOLEAN,
+    GroupedPass,
+    branches_of,
+    grouped_pass,
+    groupings,
+    has_keys,
+    when,
+)
 from unshuffle.search.memo import Group, Memo
 
 FALSE = Literal(False, BOOLEAN)
@@ -38,28 +46,42 @@ def diamond_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     if not isinstance(plan, Join) or plan.condition is None:
         return
     sides = cast("tuple[Group, Group]", plan.children)
-    if not all(reaches(side, GroupBy) for side in sides) or not is_movable(plan.condition):
-        return
-    found = [next(cores(side, GroupBy), None) for side in sides]
-    if any(each is None or not each[1].keys for each in found):
-        return
-    matched = branches_of([each for each in found if each is not None])
+    found = groupings(sides, has_keys) if is_movable(plan.condition) else None
+    matched = branches_of(found) if found is not None else None
     if matched is None:
         return
     leaf, branches = matched
-    compared = keys_compared(plan.condition, branches)
-    if compared is None:
+    compared = keys_compared(plan.condition, keys_above(branches[0]), keys_above(branches[1]), branches[0].keys)
+    if compared is not None:
+        yield joined(plan, grouped_pass(leaf, branches, memo), *compared, memo)
+
+
+def diamond_of_totals(plan: Plan, memo: Memo) -> Iterator[Plan]:
+    """Totals of one input, each of its own part of the rows, side by side: one row, from one pass.
+
+    Not with groups on one side: there may be none, and then the pass would have no row."""
+    if not isinstance(plan, Join) or plan.kind is not JoinKind.INNER:
         return
-    solid, rest = compared
-    once = grouped_pass(leaf, branches, memo)
-    yield _joined(plan, once, solid, rest, memo)
+    if plan.condition is not None and not is_movable(plan.condition):
+        return
+    found = groupings(cast("tuple[Group, Group]", plan.children), lambda grouping: not grouping.keys)
+    matched = branches_of(found) if found is not None else None
+    if matched is not None:
+        leaf, branches = matched
+        yield joined(plan, grouped_pass(leaf, branches, memo), (), conjuncts(plan.condition), memo)
 
 
-def keys_compared(condition: Expression, branches: Sequence[Branch]) -> tuple[list[Column], list[Expression]] | None:
+Named = Mapping[Column, Expression]  # columns where two sides meet, and what they are in the leaf
+
+
+def keys_compared(
+    condition: Expression, left: Named, right: Named, keys: Iterable[Expression]
+) -> tuple[list[Column], list[Expression]] | None:
     """The key columns of the left side that must not be NULL, and what else the join asks; None if it does not compare every
-    key of one branch with the same of the other (Algorithm 2)."""
-    left, right = (_keys_above(branch) for branch in branches)
-    open_ = set(branches[0].keys)
+    key of one side with the same of the other (Algorithm 2)."""
+    wanted = frozenset(keys)
+    left, right = ({column: e for column, e in side.items() if e in wanted} for side in (left, right))
+    open_ = set(wanted)
     solid: list[Column] = []
     rest: list[Expression] = []
     for part in conjuncts(condition):
@@ -78,7 +100,7 @@ def keys_compared(condition: Expression, branches: Sequence[Branch]) -> tuple[li
     return None if open_ else (solid, rest)
 
 
-def _keys_above(branch: Branch) -> dict[Column, Expression]:
+def keys_above(branch: Branch) -> dict[Column, Expression]:
     """What a branch calls its keys where it meets the other (TraverseUp), and what each is in the leaf."""
     names = dict(zip(branch.grouping.keys, branch.keys, strict=True))
     return {
@@ -88,14 +110,14 @@ def _keys_above(branch: Branch) -> dict[Column, Expression]:
     }
 
 
-def _joined(plan: Join, once: GroupedPass, solid: Sequence[Column], rest: Sequence[Expression], memo: Memo) -> Plan:
+def joined(plan: Join, once: GroupedPass, solid: Sequence[Column], rest: Sequence[Expression], memo: Memo) -> Plan:
     values = {column: value for outputs in once.outputs for column, value in outputs.items()}
     left, right = once.present
     solid_keys = (Call("isnotnull", (values[column],), BOOLEAN) for column in solid if column.nullable)
     asked = (*solid_keys, *(substitute(each, values) for each in rest))
     mine = frozenset(once.outputs[0])
     both = conjunction([*(each for each in (left, right) if each is not None), *asked])
-    met = None if both is None else _holds(both)
+    met = None if both is None else holds(both)
     rows: Plan = once.plan
 
     def made(of_left: Expression | None, of_right: Expression | None) -> Plan:
@@ -108,16 +130,16 @@ def _joined(plan: Join, once: GroupedPass, solid: Sequence[Column], rest: Sequen
 
     match plan.kind:
         case JoinKind.INNER | JoinKind.SEMI:
-            rows = _filtered(rows, both)
+            rows = filtered(rows, both)
             return made(None, None)
         case JoinKind.ANTI:
-            rows = _filtered(rows, conjunction([*([left] if left else []), _not(met)]))
+            rows = filtered(rows, conjunction([*([left] if left else []), not_(met)]))
             return made(None, None)
         case JoinKind.LEFT:
-            rows = _filtered(rows, left)
+            rows = filtered(rows, left)
             return made(None, met)
         case JoinKind.RIGHT:
-            rows = _filtered(rows, right)
+            rows = filtered(rows, right)
             return made(met, None)
         case _:
             # Once for the left side, with the right one where they meet, and once for a right side that met nothing.
@@ -126,7 +148,7 @@ def _joined(plan: Join, once: GroupedPass, solid: Sequence[Column], rest: Sequen
             of_left = Call("=", (Ref(number), Literal(0, pa.int32())), BOOLEAN)
             of_right = Call("=", (Ref(number), Literal(1, pa.int32())), BOOLEAN)
             first = conjunction([of_left, *([left] if left else [])])
-            second = conjunction([of_right, *([right] if right else []), _not(met)])
+            second = conjunction([of_right, *([right] if right else []), not_(met)])
             assert first is not None
             assert second is not None
             rows = Filter(rows, connect("or", [first, second]))
@@ -134,17 +156,17 @@ def _joined(plan: Join, once: GroupedPass, solid: Sequence[Column], rest: Sequen
             return made(of_left, shown if met is not None else None)
 
 
-def _filtered(rows: Plan, condition: Expression | None) -> Plan:
+def filtered(rows: Plan, condition: Expression | None) -> Plan:
     return rows if condition is None else Filter(rows, condition)
 
 
-def _holds(condition: Expression) -> Expression:
+def holds(condition: Expression) -> Expression:
     """True or false: NULL is not true."""
     return Call("coalesce", (condition, FALSE), BOOLEAN)
 
 
-def _not(condition: Expression | None) -> Expression:
+def not_(condition: Expression | None) -> Expression:
     return FALSE if condition is None else Call("not", (condition,), BOOLEAN)
 
 
-RULES = (diamond_join,)
+RULES = (diamond_join, diamond_of_totals)

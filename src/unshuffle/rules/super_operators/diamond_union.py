@@ -15,10 +15,9 @@ from typing import cast
 import pyarrow as pa
 
 from unshuffle.algebra.expressions import Call, Case, Cast, Expression, Literal, Ref, connect
-from unshuffle.algebra.logical import Expand, Filter, GroupBy, Plan, Project, SetKind, SetOperation
+from unshuffle.algebra.logical import Expand, Filter, Plan, Project, SetKind, SetOperation
 from unshuffle.catalog.schema import Column
-from unshuffle.rules.super_operators.abstract import cores, reaches
-from unshuffle.rules.super_operators.grouped_pass import branches_of, grouped_pass
+from unshuffle.rules.super_operators.grouped_pass import branches_of, grouped_pass, groupings, has_keys
 from unshuffle.search.memo import Group, Memo
 
 
@@ -30,12 +29,8 @@ def diamond_union(plan: Plan, memo: Memo) -> Iterator[Plan]:
     if not isinstance(plan, SetOperation) or plan.kind is not SetKind.UNION or not plan.all:
         return
     groups = cast("tuple[Group, ...]", plan.inputs)
-    if not all(reaches(group, GroupBy) for group in groups) or any(c.type is None for c in plan.columns):
-        return
-    found = [next(cores(group, GroupBy), None) for group in groups]
-    if any(each is None or not each[1].keys for each in found):
-        return
-    matched = branches_of([each for each in found if each is not None])
+    found = groupings(groups, has_keys) if all(column.type is not None for column in plan.columns) else None
+    matched = branches_of(found) if found is not None else None
     if matched is None:
         return
     leaf, branches = matched

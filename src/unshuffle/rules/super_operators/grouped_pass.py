@@ -10,7 +10,7 @@ holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -21,7 +21,7 @@ from unshuffle.algebra.logical import Filter, GroupBy, Plan, Project
 from unshuffle.algebra.predicates import conjunction, is_deterministic
 from unshuffle.catalog.schema import Column
 from unshuffle.rules.conditions import substitute
-from unshuffle.rules.super_operators.abstract import Branch, Edge, edges
+from unshuffle.rules.super_operators.abstract import Branch, Edge, cores, edges, reaches
 from unshuffle.rules.super_operators.leaves import common_leaves
 from unshuffle.search.memo import Group, Memo
 
@@ -30,10 +30,30 @@ NONE = Literal(0, pa.int64())
 BOOLEAN = pa.bool_()
 
 
-def branches_of(found: Sequence[tuple[Edge, GroupBy]]) -> tuple[Plan, list[Branch]] | None:
+Found = tuple[Edge, GroupBy]
+
+
+def groupings(groups: Sequence[Group], is_wanted: Callable[[GroupBy], bool]) -> list[Found] | None:
+    """The grouping that an edge from each of the groups leads to."""
+    if not all(reaches(group, GroupBy) for group in groups):
+        return None
+    found = []
+    for group in groups:
+        first = next((each for each in cores(group, GroupBy) if is_wanted(each[1])), None)
+        if first is None:
+            return None
+        found.append(first)
+    return found
+
+
+def has_keys(grouping: GroupBy) -> bool:
+    return bool(grouping.keys)
+
+
+def branches_of(found: Sequence[Found]) -> tuple[Plan, list[Branch]] | None:
     """Groupings that an operator brings together, as branches of one leaf; None if they are not of one, or not by the same
     keys of it (Algorithm 1)."""
-    if not all(_is_foldable(grouping) for _, grouping in found):
+    if not all(is_foldable(grouping) for _, grouping in found):
         return None
     below = [list(edges(_input(grouping))) for _, grouping in found]
     for leaf, chosen in common_leaves(below):
@@ -53,7 +73,7 @@ def _input(grouping: GroupBy) -> Group:
     return cast(Group, grouping.child)
 
 
-def _is_foldable(grouping: GroupBy) -> bool:
+def is_foldable(grouping: GroupBy) -> bool:
     """Can its aggregates be told from rows that come one at a time, those of other branches between them?"""
     return all(not call.distinct and not call.within and is_deterministic(call) for _, call in grouping.aggregates)
 
@@ -113,7 +133,7 @@ class _Pass:
             count = AggregateCall("count", (ONE,), NONE.type, where=self._flag(predicate))
             named = self._numbers.new("rows", NONE.type, nullable=False) if count not in self._aggregates else None
             present = Call(">", (Ref(self._aggregate(count, named)), NONE), BOOLEAN)
-        return {column: substitute(e, outputs) for column, e in branch.above.outputs.items()}, _all(
+        return {column: substitute(e, outputs) for column, e in branch.above.outputs.items()}, all_of(
             present, *(substitute(each, outputs) for each in branch.above.predicates)
         )
 
@@ -137,7 +157,7 @@ class _Pass:
         wanted = [conjunction(branch.below.predicates) for branch in self._branches]
         rows = self._leaf
         some = [each for each in wanted if each is not None]
-        if keys and len(some) == len(wanted):
+        if len(some) == len(wanted):
             rows = Filter(rows, connect("or", list(dict.fromkeys(some))))
         read = frozenset(keys).union(*(columns_of(call) for call in self._aggregates))
         passed = tuple((column, Ref(column)) for column in self._leaf.columns if column in read)
@@ -151,7 +171,7 @@ def _keys(branch: Branch) -> Iterable[tuple[Expression, Column]]:
     return zip(branch.keys, branch.grouping.keys, strict=True)
 
 
-def _all(*conditions: Expression | None) -> Expression | None:
+def all_of(*conditions: Expression | None) -> Expression | None:
     return conjunction(each for each in conditions if each is not None)
 
 
