@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from unshuffle.algebra.expressions import AggregateCall, Call, Expression, Ref, connect
+from unshuffle.algebra.expressions import AggregateCall, Call, Expression, Literal, Ref, WindowCall, connect
 from unshuffle.algebra.logical import (
     Filter,
     GroupBy,
@@ -14,15 +14,15 @@ from unshuffle.algebra.logical import (
     Plan,
     Project,
     Reference,
-    Scan,
     SetKind,
     SetOperation,
     Shared,
+    Window,
 )
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, ColumnNumbers
 
-from .random_plans import BIGINT, BOOLEAN, Draw
+from .random_plans import BIGINT, BOOLEAN, INT, Draw
 
 KINDS = (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL, JoinKind.SEMI, JoinKind.ANTI)
 
@@ -65,6 +65,14 @@ class Diamonds(Draw):
         by_name = {column.name: column for column in leaf.columns}
         below, keys = self.edge(leaf, tuple(by_name[name] for name in names))
         calls = tuple(self.plain_aggregate(below.columns) for _ in range(self.pick(least, 1, 2)))
+        return self.edge(GroupBy(below, keys, calls), keys)
+
+    def plain_branch(self, names: tuple[str, ...]) -> tuple[Plan, tuple[Column, ...]]:
+        """One of all rows."""
+        leaf = self.leaf_use()
+        by_name = {column.name: column for column in leaf.columns}
+        below, keys = self.edge(leaf, tuple(by_name[name] for name in names), filters=False)
+        calls = tuple(self.plain_aggregate(below.columns) for _ in range(self.pick(1, 2)))
         return self.edge(GroupBy(below, keys, calls), keys)
 
     def plain_aggregate(self, columns: tuple[Column, ...]) -> tuple[Column, AggregateCall]:
@@ -154,6 +162,90 @@ def joins_back(draw: Any) -> tuple[Plan, ColumnNumbers]:
     return Join(draws.pick(*KINDS), left, right, connect("and", parts)), draws.numbers
 
 
+@st.composite
+def granularities(draw: Any) -> tuple[Plan, ColumnNumbers]:
+    """Groups joined with the larger groups that they are part of."""
+    draws = Diamonds(draw)
+    plain = draws.pick(True, True, False)
+    fine, keys = draws.branch(("a", "b")) if not plain else draws.plain_branch(("a", "b"))
+    coarse, theirs = draws.branch(("a",)) if not plain else draws.plain_branch(("a",))
+    parts = draws.equal(keys[:1], theirs)
+    if draws.pick(True, False):
+        parts.append(draws.condition((*fine.columns, *coarse.columns), 1))
+    sides = (fine, coarse) if draws.pick(True, False) else (coarse, fine)
+    return Join(draws.pick(*KINDS), sides[0], sides[1], connect("and", parts)), draws.numbers
+
+
+@st.composite
+def grouped_unions(draw: Any) -> tuple[Plan, ColumnNumbers]:
+    """Parts of one input, one after the other, then grouped."""
+    draws = Diamonds(draw)
+    inputs = []
+    for _ in range(draws.pick(2, 2, 3)):
+        leaf = draws.leaf_use()
+        plan, columns = draws.edge(leaf, leaf.columns)
+        inputs.append(Project(plan, tuple((draws.numbers.like(c), Ref(c)) for c in columns)))
+    columns = tuple(draws.numbers.new(name, INT) for name in "abc")
+    union = SetOperation(SetKind.UNION, True, tuple(inputs), columns)
+    calls = tuple(draws.plain_aggregate(columns) for _ in range(draws.pick(1, 2)))
+    return GroupBy(union, draws.some(columns), calls), draws.numbers
+
+
+@st.composite
+def existences(draw: Any) -> tuple[Plan, ColumnNumbers]:
+    """Rows that are kept or dropped for another row of their group."""
+    draws = Diamonds(draw)
+    sides = []
+    for _ in range(2):
+        leaf = draws.leaf_use()
+        sides.append(draws.edge(leaf, leaf.columns))
+    (left, mine), (right, theirs) = sides
+    count = draws.pick(1, 2)
+    parts = draws.equal(mine[:count], theirs[:count])
+    if draws.pick(True, True, False):
+        pair = (Ref(draws.pick(*mine)), Ref(draws.pick(*theirs)))
+        parts.append(Call(draws.pick("<>", "<", ">", "<=", ">="), draws.pick(pair, pair[::-1]), BOOLEAN))
+    if draws.pick(True, False, False):
+        parts.append(draws.condition(draws.pick(left.columns, right.columns), 1))
+    return Join(draws.pick(JoinKind.SEMI, JoinKind.ANTI), left, right, connect("and", parts)), draws.numbers
+
+
+@st.composite
+def first_rows(draw: Any) -> tuple[Plan, ColumnNumbers]:
+    """Rows joined with the first of their group, in an order that leaves no choice."""
+    draws = Diamonds(draw)
+    leaf = draws.leaf_use()
+    rows, keys = draws.edge(leaf, leaf.columns)
+    again = draws.leaf_use()
+    below, theirs = draws.edge(again, again.columns, filters=draws.pick(False, False, True))
+    number = draws.numbers.new("n", INT, False)
+    order = draws.order((*draws.draw(st.permutations(theirs)), *below.columns))
+    call = WindowCall(Call("row_number", (), INT), (Ref(theirs[0]),), order, None)
+    first = Call(draws.pick("=", "<="), (Ref(number), Literal(draws.pick(1, 1, 1, 2), INT)), BOOLEAN)
+    firsts = Filter(Window(below, ((number, call),)), first)
+    kept = Project(firsts, tuple((column, Ref(column)) for column in below.columns))
+    parts = draws.equal(keys[:1], theirs[:1])
+    if draws.pick(True, False):
+        parts.append(draws.condition((*rows.columns, *kept.columns), 1))
+    sides: tuple[Plan, Plan] = (rows, kept) if draws.pick(True, True, False) else (kept, rows)
+    return Join(draws.pick(*KINDS), sides[0], sides[1], connect("and", parts)), draws.numbers
+
+
+@st.composite
+def extremes(draw: Any) -> tuple[Plan, ColumnNumbers]:
+    """Rows that have the least or greatest value of their group."""
+    draws = Diamonds(draw)
+    leaf, again = draws.leaf_use(), draws.leaf_use()
+    rows, mine = draws.edge(leaf, leaf.columns)
+    below, theirs = draws.edge(again, again.columns, filters=False)
+    name = draws.pick("min", "max")
+    extreme = draws.numbers.new(name, INT)
+    groups = GroupBy(below, theirs[:1], ((extreme, AggregateCall(name, (Ref(theirs[1]),), INT)),))
+    parts = [*draws.equal(mine[:1], theirs[:1]), Call("=", (Ref(mine[1]), Ref(extreme)), BOOLEAN)]
+    sides: tuple[Plan, Plan] = (rows, groups) if draws.pick(True, True, False) else (groups, rows)
+    return Join(draws.pick(JoinKind.INNER, JoinKind.SEMI), sides[0], sides[1], connect("and", parts)), draws.numbers
+
+
 def rows_of(values: Any) -> list[dict[str, int | None]]:
     return [dict(zip("abc", row, strict=True)) for row in values]
 
@@ -163,7 +255,3 @@ def tables(draw: Any) -> dict[str, list[dict[str, int | None]]]:
     value = st.one_of(st.none(), st.integers(0, 3))
     row = st.tuples(value, value, value)
     return {"t": rows_of(draw(st.lists(row, max_size=8)))}
-
-
-def is_scan(plan: Plan) -> bool:
-    return isinstance(plan, Scan)

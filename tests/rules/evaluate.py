@@ -143,6 +143,9 @@ def call(name: str, values: list[Any]) -> Any:
             return call("or", [call("=", [values[0], each]) for each in values[1:]])
         case "between":
             return call("and", [call(">=", values[:2]), call("<=", [values[0], values[2]])])
+        case "least" | "greatest":
+            known = [v for v in values if v is not None]
+            return (min if name == "least" else max)(known, default=None)
         case "coalesce":
             return next((v for v in values if v is not None), None)
         case _:
@@ -223,13 +226,22 @@ def windowed(given: Sequence[Row], calls: Sequence[tuple[Column, WindowCall]]) -
         for row in made:
             groups.setdefault(tuple(value(part, row) for part in window.partition), []).append(row)
         for group in groups.values():
-            if isinstance(window.call, AggregateCall):
+            if isinstance(window.call, AggregateCall) and window.call.function == "first_value":
+                first = ordered(group, window.order)[0]
+                for row in group:
+                    row[column] = value(window.call.arguments[0], first)
+            elif isinstance(window.call, AggregateCall):
                 whole = aggregate(window.call, group)
                 for row in group:
                     row[column] = whole
             else:
-                assert window.call.function == "row_number"
-                for number, row in enumerate(ordered(group, window.order), 1):
+                assert window.call.function in ("row_number", "rank")
+                number, before = 0, None
+                for place, row in enumerate(ordered(group, window.order), 1):
+                    here = [value(key.expression, row) for key in window.order]
+                    if window.call.function == "row_number" or here != before:
+                        number = place
+                    before = here
                     row[column] = number  # type: ignore[index]
     return list(made)
 

@@ -78,6 +78,36 @@ def test_rows_joined_with_their_aggregates(
     check(*drawn, data, seed)
 
 
+@SETTINGS
+@given(diamonds.granularities(), diamonds.tables(), st.integers(0, 2**32))
+def test_granularities(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
+    check(*drawn, data, seed)
+
+
+@SETTINGS
+@given(diamonds.grouped_unions(), diamonds.tables(), st.integers(0, 2**32))
+def test_grouped_unions(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
+    check(*drawn, data, seed)
+
+
+@SETTINGS
+@given(diamonds.existences(), diamonds.tables(), st.integers(0, 2**32))
+def test_existences(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
+    check(*drawn, data, seed)
+
+
+@SETTINGS
+@given(diamonds.first_rows(), diamonds.tables(), st.integers(0, 2**32))
+def test_first_rows(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
+    check(*drawn, data, seed)
+
+
+@SETTINGS
+@given(diamonds.extremes(), diamonds.tables(), st.integers(0, 2**32))
+def test_extremes(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
+    check(*drawn, data, seed)
+
+
 @pytest.mark.parametrize("rule", sorted(super_operators.NAMES))
 def test_every_super_operator_was_tried(rule: str) -> None:
     """After those above, in one run: a rule that never fired was not tested."""

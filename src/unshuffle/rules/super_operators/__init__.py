@@ -14,7 +14,23 @@ docs/super-operators.md has a picture of each.
 
 from __future__ import annotations
 
-from unshuffle.rules.super_operators import diamond_join, diamond_union, join_back
+from unshuffle.rules.super_operators import (
+    diamond_join,
+    diamond_union,
+    exists_in_group,
+    first_row,
+    join_back,
+    two_granularities,
+    union_then_group,
+)
 
-RULES = (*diamond_union.RULES, *diamond_join.RULES, *join_back.RULES)
+RULES = (
+    *diamond_union.RULES,
+    *diamond_join.RULES,
+    *join_back.RULES,
+    *two_granularities.RULES,
+    *union_then_group.RULES,
+    *exists_in_group.RULES,
+    *first_row.RULES,
+)
 NAMES = frozenset(rule.__name__ for rule in RULES)

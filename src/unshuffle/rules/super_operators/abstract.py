@@ -84,7 +84,7 @@ def cores(group: Group, core: type[Core]) -> Iterator[tuple[Edge, Core]]:
                     yield edge, each
 
 
-def reaches(group: Group, core: type[Plan], depth: int = 8) -> bool:
+def reaches(group: Group, core: type[Plan] | tuple[type[Plan], ...], depth: int = 8) -> bool:
     """Is there such an operator at the end of an edge? Names only, for this is asked of every join and union."""
     for each in group.expressions:
         if isinstance(each, core):

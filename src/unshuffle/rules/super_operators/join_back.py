@@ -11,6 +11,7 @@ In Spark that is a window. It holds one group at a time, and sorts by the keys o
 
     min_and_join               one MIN or MAX, of rows in whatever order they come
     join_with_own_aggregates   any aggregates, if rows are wanted by them (semi, anti) or with them
+    extreme_rows               rows that have the least or greatest value of their group
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from unshuffle.algebra.expressions import AggregateCall, Call, Expression, Ref, WindowCall, columns_of
-from unshuffle.algebra.logical import GroupBy, Join, Plan, Project, Window
+import pyarrow as pa
+
+from unshuffle.algebra.expressions import AggregateCall, Call, Expression, Literal, Ref, SortKey, columns_of
+from unshuffle.algebra.logical import GroupBy, Join, Plan
 from unshuffle.algebra.predicates import conjunction
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.rules.conditions import is_movable, substitute
 from unshuffle.rules.decompose import window_as_join
 from unshuffle.rules.super_operators.abstract import Branch, Edge, cores, edges, reaches
-from unshuffle.rules.super_operators.diamond_join import filtered, holds, joined, keys_above, keys_compared, not_
-from unshuffle.rules.super_operators.grouped_pass import BOOLEAN, all_of, grouped_pass, is_foldable, when
+from unshuffle.rules.super_operators.beside import KEEPS_ROWS, Beside, beside
+from unshuffle.rules.super_operators.diamond_join import filtered, joined, keys_above, keys_compared
+from unshuffle.rules.super_operators.grouped_pass import BOOLEAN, grouped_pass, is_foldable
 from unshuffle.rules.super_operators.leaves import common_leaves
 from unshuffle.search.memo import Group, Memo
 
 _EXTREMES = ("min", "max")
-# Joins that keep what belongs to rows: with the rows at the left, and at the right.
-_ROWS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
-_ROWS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
 _EXISTS = (JoinKind.SEMI, JoinKind.ANTI)
 
 
@@ -60,8 +61,8 @@ def min_and_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
         return
     for side in (0, 1):
         for back in _backs(plan, side, _has_one_extreme):
-            if plan.kind in (_ROWS_LEFT, _ROWS_RIGHT)[side]:
-                yield _windowed(plan, back, memo)
+            if plan.kind in KEEPS_ROWS[side]:
+                yield beside(plan, _beside(back, memo), memo)
             elif side == 1 and plan.kind in _EXISTS:
                 yield from _grouped(plan, back, memo)
 
@@ -74,9 +75,9 @@ def join_with_own_aggregates(plan: Plan, memo: Memo) -> Iterator[Plan]:
     if not isinstance(plan, Join) or plan.condition is None or _was_window(plan, memo):
         return
     for side in (0, 1):
-        if plan.kind in (_ROWS_LEFT, _ROWS_RIGHT)[side]:
+        if plan.kind in KEEPS_ROWS[side]:
             for back in _backs(plan, side, lambda grouping: not _has_one_extreme(grouping)):
-                yield _windowed(plan, back, memo)
+                yield beside(plan, _beside(back, memo), memo)
 
 
 def _was_window(plan: Join, memo: Memo) -> bool:
@@ -133,53 +134,21 @@ def _asking(above: Edge, grouping: GroupBy, asked: Sequence[Expression]) -> Edge
     return replace(above, predicates=(*asked, *above.predicates))
 
 
-def _windowed(plan: Join, back: _Back, memo: Memo) -> Plan:
+def _beside(back: _Back, memo: Memo) -> Beside:
     branch = back.branch
-    calls = [(column, cast(AggregateCall, branch.below.down(call))) for column, call in branch.grouping.aggregates]
-    read = _read(plan, back, calls)
-    computed: dict[Expression, Column] = {}
-    for key in branch.keys:
-        computed[key] = key.column if isinstance(key, Ref) else memo.numbers.new("key", key.type)
-    made = tuple((column, key) for key, column in computed.items() if not isinstance(key, Ref))
-    passed = tuple((column, Ref(column)) for column in back.leaf.columns if column in read)
-    narrow = back.leaf if not made and len(passed) == len(back.leaf.columns) else Project(back.leaf, (*passed, *made))
-    partition = tuple(Ref(computed[key]) for key in branch.keys)
-    beside = {column: memo.numbers.like(column) for column, _ in calls}
-    window = Window(narrow, tuple((beside[column], WindowCall(call, partition, (), None)) for column, call in calls))
-    named: dict[Column, Expression] = {column: Ref(new) for column, new in beside.items()}
-    named |= {key: Ref(computed[e]) for key, e in zip(branch.grouping.keys, branch.keys, strict=True)}
-    groups = {column: substitute(e, named) for column, e in branch.above.outputs.items()}
-    values = {**back.rows.outputs, **groups}
-    of_rows = conjunction(back.rows.predicates)
-    of_groups = conjunction(substitute(each, named) for each in branch.above.predicates)
-    solid = (Call("isnotnull", (values[column],), BOOLEAN) for column in back.solid if column.nullable)
-    both = all_of(of_rows, of_groups, *solid, *(substitute(each, values) for each in back.rest))
-    if plan.kind in (JoinKind.INNER, JoinKind.SEMI):
-        rows, shown = filtered(window, both), None
-    elif plan.kind is JoinKind.ANTI:
-        rows, shown = filtered(window, all_of(of_rows, not_(holds(both) if both is not None else None))), None
-    else:
-        rows, shown = filtered(window, of_rows), None if both is None else holds(both)
-    return Project(
-        rows,
-        tuple(
-            (column, values[column] if column in back.rows.outputs else when(shown, values[column]))
-            for column in plan.columns
-        ),
+    found = {column: memo.numbers.like(column) for column, _ in branch.grouping.aggregates}
+    named: dict[Column, Expression] = {column: Ref(new) for column, new in found.items()}
+    named |= zip(branch.grouping.keys, branch.keys, strict=True)
+    return Beside(
+        back.leaf,
+        back.rows,
+        branch.keys,
+        tuple((found[c], cast(AggregateCall, branch.below.down(call))) for c, call in branch.grouping.aggregates),
+        {column: substitute(e, named) for column, e in branch.above.outputs.items()},
+        tuple(substitute(each, named) for each in branch.above.predicates),
+        back.solid,
+        back.rest,
     )
-
-
-def _read(plan: Join, back: _Back, calls: Sequence[tuple[Column, AggregateCall]]) -> frozenset[Column]:
-    """The leaf's columns that are looked at."""
-    wanted = frozenset(plan.columns).union(*(columns_of(each) for each in back.rest), back.solid)
-    expressions = [
-        *(e for column, e in back.rows.outputs.items() if column in wanted),
-        *back.rows.predicates,
-        *back.branch.keys,
-        *back.branch.above.predicates,
-        *(call for _, call in calls),
-    ]
-    return frozenset[Column]().union(*map(columns_of, expressions)) & frozenset(back.leaf.columns)
 
 
 def _grouped(plan: Join, back: _Back, memo: Memo) -> Iterator[Plan]:
@@ -197,4 +166,43 @@ def _grouped(plan: Join, back: _Back, memo: Memo) -> Iterator[Plan]:
     yield joined(plan, once, back.solid, back.rest, memo)
 
 
-RULES = (min_and_join, join_with_own_aggregates)
+def extreme_rows(plan: Plan, memo: Memo) -> Iterator[Plan]:
+    """Rows that are joined with the least or greatest value of their group on that value are those that come first in its
+    order: no value is kept beside the rows, and Spark drops the others while it reads them.
+
+    Not if a filter chooses the rows that the value is of."""
+    if not isinstance(plan, Join) or plan.condition is None or plan.kind not in (JoinKind.INNER, JoinKind.SEMI):
+        return
+    for side in (0, 1) if plan.kind is JoinKind.INNER else (0,):
+        for back in _backs(plan, side, _has_one_extreme):
+            found = _beside(back, memo)
+            ((value, call),) = found.found
+            (of,) = call.arguments
+            values = {**found.rows.outputs, **found.outputs}
+            for each in back.rest:
+                match substitute(each, values):
+                    case Call("=", (one, other)) if {one, other} == {Ref(value), of} and isinstance(of, Ref):
+                        yield beside(plan, _first(back, found, each, value, of, call.function == "max", memo), memo)
+                        return
+                    case _:
+                        pass
+
+
+def _first(back: _Back, found: Beside, met: Expression, value: Column, of: Ref, greatest: bool, memo: Memo) -> Beside:
+    place = memo.numbers.new("place", pa.int32(), nullable=False)
+    instead: dict[Column, Expression] = {value: of}
+    return replace(
+        found,
+        found=((place, Call("rank", (), place.type)),),
+        outputs={column: substitute(e, instead) for column, e in found.outputs.items()},
+        predicates=(
+            Call("=", (Ref(place), Literal(1, pa.int32())), BOOLEAN),
+            Call("isnotnull", (of,), BOOLEAN),
+            *(substitute(each, instead) for each in found.predicates),
+        ),
+        rest=tuple(each for each in back.rest if each is not met),
+        order=(SortKey(of, descending=greatest, nulls_first=False),),
+    )
+
+
+RULES = (min_and_join, join_with_own_aggregates, extreme_rows)
