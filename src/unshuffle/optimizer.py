@@ -146,6 +146,8 @@ class _Run:
         gathered = gather_joins if order_joins.__name__ not in options.disabled else lambda plan: plan
         plans = gathered(Foreign("", tuple(("", output.plan) for output in script.outputs), (), "")).children
         self.roots = [self.memo.insert(plan) for plan in plans]
+        if super_operators.OF_OUTPUTS.__name__ not in options.disabled:
+            super_operators.OF_OUTPUTS(self.roots, self.memo)
         self.wanted = [_wanted(output) for output in script.outputs]
         self.apart = [(plan, self.memo.insert(gathered(plan))) for plan in _standing_alone(script)]
         self._keeps = options.keeps

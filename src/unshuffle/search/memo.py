@@ -190,12 +190,16 @@ class Memo:
                     )
                 return
             for other in rule(node, self):
-                before = self._inserted
-                around, self._rule = self._rule, rule.__name__
-                self.insert(other, into=group)
-                self._rule = around
-                if self._inserted > before:
-                    self.trace.fired(rule.__name__, group.number)
+                self.offer(other, group, rule.__name__)
+
+    def offer(self, plan: Plan, group: Group, rule: str) -> None:
+        """One more form of what a group stands for, found by a rule."""
+        before = self._inserted
+        around, self._rule = self._rule, rule
+        self.insert(plan, into=group)
+        self._rule = around
+        if self._inserted > before:
+            self.trace.fired(rule, group.number)
 
     def made_by(self, expression: Plan) -> str | None:
         """The rule that an expression is from; None if the query is written so."""

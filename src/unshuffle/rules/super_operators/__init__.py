@@ -20,6 +20,7 @@ from unshuffle.rules.super_operators import (
     exists_in_group,
     first_row,
     join_back,
+    several_outputs,
     two_granularities,
     union_then_group,
 )
@@ -33,4 +34,5 @@ RULES = (
     *exists_in_group.RULES,
     *first_row.RULES,
 )
-NAMES = frozenset(rule.__name__ for rule in RULES)
+OF_OUTPUTS = several_outputs.several_outputs  # looks at all outputs of a script, and not at one operator
+NAMES = frozenset((*(rule.__name__ for rule in RULES), OF_OUTPUTS.__name__))
