@@ -76,6 +76,14 @@ class Spool:
 
 
 @dataclass(frozen=True, slots=True)
+class SuperOperator:
+    """A rule that put one pass in place of a sub-query, and the columns that come out of it."""
+
+    rule: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Optimized:
     """The plan of a script: of each output, of what is computed once for several, of subqueries that stand alone."""
 
@@ -85,6 +93,7 @@ class Optimized:
     cost: float
     milliseconds: float
     trace: Trace
+    super_operators: tuple[SuperOperator, ...] = ()
 
     @property
     def roots(self) -> tuple[Physical, ...]:
@@ -167,7 +176,28 @@ class _Run:
         self.trace.groups, self.trace.expressions = len(self.memo.groups), self.memo.size
         milliseconds = (perf_counter() - begun) * 1000
         plans = tuple(zip(script.outputs, outputs, strict=True))
-        return Optimized(plans, spools, subqueries, cost, milliseconds, self.trace)
+        found = Optimized(plans, spools, subqueries, cost, milliseconds, self.trace)
+        return replace(found, super_operators=tuple(self._super_operators(found.roots)))
+
+    def _super_operators(self, roots: Sequence[Physical]) -> Iterator[SuperOperator]:
+        """Those that the plan is made of. Their operators are made by one rule, and the topmost stands for all."""
+        seen: set[int] = set()
+        waiting: list[tuple[Physical, str | None]] = [(root, None) for root in roots]
+        while waiting:
+            node, above = waiting.pop(0)
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            rule = self._made_by(node)
+            if rule in super_operators.NAMES and rule != above:
+                yield SuperOperator(rule, tuple(column.name for column in node.columns))
+            waiting.extend((each, rule) for each in node.inputs)
+
+    def _made_by(self, node: Physical) -> str | None:
+        for each in self.memo.groups[node.group].implementations or ():
+            if each.operator is node.operator:
+                return self.memo.made_by(each.expression)
+        return None
 
     def ranked(
         self, outputs: Sequence[Physical], subqueries: Sequence[tuple[Plan, Physical]]

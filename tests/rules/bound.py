@@ -48,6 +48,10 @@ def bind(query: str) -> Plan:
     return output.plan
 
 
+def bind_query(query: str) -> Script:
+    return _described().bind(query)
+
+
 def bind_script(text: str) -> Script:
     return _described().bind(text, "test.scope", is_script=True)
 

@@ -36,6 +36,8 @@ WITHOUT_PARENTHESES: dict[type[exp.Expr], tuple[str, DataType]] = {
 }
 # Functions whose first argument may be a unit such as DAY, and functions that are part of GROUP BY's syntax.
 _DATE_UNITS = {"dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff"}
+# SCOPE's names for functions of Spark's that take their arguments the other way round.
+_TURNED = {"argmax": "max_by", "argmin": "min_by"}
 _GROUPING_TIME = {"window", "session_window", "window_time"}
 
 
@@ -71,6 +73,8 @@ def bind_call(
     ignore_nulls: bool = False,
     windowed: bool = False,
 ) -> Expression:
+    if name.lower() in _TURNED and len(arguments) == 2 and not binder.query.environment.has_function(name):
+        name, arguments = _TURNED[name.lower()], arguments[::-1]
     function = _known(binder, name, node)
     if function.name in _GROUPING_TIME:
         raise NotUnderstood(f"{function.name}, which belongs in GROUP BY")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from json import dumps
 from typing import Literal
@@ -88,6 +89,8 @@ def _summary(optimized: Optimized, reasons: Reasons) -> Iterator[str]:
     yield f"Estimated time {numbers.seconds(optimized.cost)}; planned in {numbers.seconds(optimized.milliseconds / 1e3)}."
     said = numbers.counted(len(moves), "exchange") + (f" of {moved}" if moves else "")
     yield f"The plan has {said} and {numbers.counted(sorts, 'sort')}; {_avoided(reasons)}."
+    for rule, count in Counter(each.rule for each in optimized.super_operators).items():
+        yield f"Super-operator {rule}: one pass in place of {numbers.counted(count, 'part')} of the query."
     for note in optimized.trace.notes:
         yield f"Note: {note}."
     for left in optimized.foreign:

@@ -26,7 +26,7 @@ def explanation(drawing: Drawing, telling: Telling) -> dict[str, Any]:
         "optimize_ms": round(optimized.milliseconds, 3),
         "exchanges": telling.exchanges(),
         "avoided": telling.avoided(),
-        "super_operators": [],
+        "super_operators": [{"rule": each.rule, "columns": list(each.columns)} for each in optimized.super_operators],
         "fallbacks": fallbacks(optimized),
         "sorts": telling.sorts(),
         "trace": trace_json(optimized.trace),

@@ -50,6 +50,8 @@ _SPLITS = frozenset(
         "var_pop",
     )
 )
+# They pick one of a group's values, and which may depend on the order of rows: any that they would pick is right.
+PICKS = frozenset(("max_by", "min_by", "first", "first_value", "last", "last_value", "any_value"))
 
 # An input is small beside another if that has so many times its rows.
 SMALL = 4
@@ -57,7 +59,13 @@ SMALL = 4
 
 def can_split(call: AggregateCall) -> bool:
     """DISTINCT needs all of a group's values together; so does anything that depends on their order."""
-    return call.function in _SPLITS and not call.distinct and not call.within and is_deterministic(call)
+    return call.function in _SPLITS | PICKS and not call.distinct and not call.within and is_repeatable_call(call)
+
+
+def is_repeatable_call(call: AggregateCall) -> bool:
+    """Does it depend on the rows of its group alone? Not on when it is computed."""
+    parts = (*call.arguments, *((call.where,) if call.where is not None else ()))
+    return all(map(is_deterministic, parts)) if call.function in PICKS else is_deterministic(call)
 
 
 def split_aggregate(plan: Plan, memo: Memo) -> Iterator[Plan]:

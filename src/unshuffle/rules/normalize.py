@@ -17,6 +17,7 @@ from unshuffle.rules import (
     eliminate_join,
     empty,
     infer,
+    picks,
     projects,
     push,
     push_join,
@@ -34,7 +35,7 @@ from unshuffle.rules.traverse import Done, ascend, descend, has_subqueries
 ROUNDS = 5
 
 DOWN = (*push_join.RULES, *push.RULES)
-UP = (*desugar.RULES, *projects.RULES, *empty.RULES, *infer.RULES, simplify_reflexive, decide_filter)
+UP = (*desugar.RULES, *picks.RULES, *projects.RULES, *empty.RULES, *infer.RULES, simplify_reflexive, decide_filter)
 AFTER_PRUNING = (*projects.RULES, *eliminate.RULES, *eliminate_join.RULES, *within.RULES)
 
 

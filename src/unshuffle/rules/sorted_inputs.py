@@ -71,7 +71,7 @@ def is_hashed(keys: Sequence[Column], aggregates: Sequence[tuple[Column, Aggrega
     calls = [call for _, call in aggregates]
     kept = [part for call in calls if call.function in _KEEP_VALUES for part in call.arguments]
     return (
-        not keys or any(call.function in _KEEP_OBJECTS for call in calls) or all(_is_fixed(part.type) for part in kept)
+        not keys or any(call.function in _KEEP_OBJECTS for call in calls) or all(is_fixed(part.type) for part in kept)
     )
 
 
@@ -80,7 +80,8 @@ def can_stream(keys: Sequence[Column]) -> bool:
     return not any(_is_floating(key) for key in keys)
 
 
-def _is_fixed(type: DataType) -> bool:
+def is_fixed(type: DataType) -> bool:
+    """Does a value take the same room as any other? Spark can then change it in place."""
     if type is None:
         return False
     return bool(pa.types.is_primitive(type) or pa.types.is_decimal(type) or pa.types.is_null(type))

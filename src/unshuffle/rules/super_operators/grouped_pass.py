@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from unshuffle.algebra.expressions import AggregateCall, Call, Case, Expression, Literal, Ref, columns_of, connect
 from unshuffle.algebra.logical import Filter, GroupBy, Plan, Project
-from unshuffle.algebra.predicates import conjunction, is_deterministic
+from unshuffle.algebra.predicates import conjunction
 from unshuffle.catalog.schema import Column
+from unshuffle.rules.aggregates import is_repeatable_call
 from unshuffle.rules.conditions import substitute
 from unshuffle.rules.super_operators.abstract import Branch, Edge, cores, edges, reaches
 from unshuffle.rules.super_operators.leaves import common_leaves
@@ -75,7 +76,7 @@ def _input(grouping: GroupBy) -> Group:
 
 def is_foldable(grouping: GroupBy) -> bool:
     """Can its aggregates be told from rows that come one at a time, those of other branches between them?"""
-    return all(not call.distinct and not call.within and is_deterministic(call) for _, call in grouping.aggregates)
+    return all(not call.distinct and not call.within and is_repeatable_call(call) for _, call in grouping.aggregates)
 
 
 @dataclass(frozen=True, slots=True)

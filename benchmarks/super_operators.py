@@ -1,0 +1,165 @@
+"""Super-operators beside plain Spark: `python benchmarks/super_operators.py [--query NAME]... [--runs N] [--rows N]`.
+
+The 20 operator trees of Table 2 of the paper and the query of its Figure 15, as scripts under benchmarks/blitz, over one
+log of events. The other side is plain Spark with adaptive execution, 8 shuffle partitions, and all of its own merging of sub-plans
+switched on. Both sides go in turn; a side's time is the best of its runs, and ours includes binding, optimizing and lowering.
+
+`benchmarks/results/super_operators.json` gets every number, `super_operators.png` the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from functools import partial
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+
+import numpy as np  # noqa: E402
+import pyarrow as pa  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+from benchmarks import report  # noqa: E402
+from benchmarks.execute import DATA, Side, measured, started  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from unshuffle import Session  # noqa: E402
+
+SCRIPTS = ROOT / "benchmarks" / "blitz"
+# Spark's own ways to compute sub-plans once, as far as it has them.
+MERGING = (
+    "spark.sql.optimizer.mergeSubplans.filterPropagation.enabled",
+    "spark.sql.optimizer.mergeSubplans.filterPropagation.symmetricFilterPropagation.enabled",
+    "spark.sql.optimizer.mergeSubplans.filterPropagation.throughJoin.enabled",
+)
+
+
+def generate(folder: Path, rows: int) -> None:
+    """A log of events of accounts, about ten each, some with many more."""
+    if folder.exists():
+        return
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(20191201)
+    unfinished = folder / ".log.parquet"
+    with pq.ParquetWriter(unfinished, SCHEMA) as writer:
+        for first in range(0, rows, 1_000_000):
+            writer.write_table(_events(random, min(1_000_000, rows - first), max(1, rows // 10)))
+    unfinished.rename(folder / "log.parquet")
+
+
+SCHEMA = pa.schema(
+    [
+        ("account", pa.string()),
+        ("region", pa.int32()),
+        ("ts", pa.int64()),
+        ("size", pa.int32()),
+        ("kind", pa.string()),
+        ("machine", pa.string()),
+        ("status", pa.int32()),
+        ("bytes", pa.int64()),
+        ("latency", pa.float64()),
+    ]
+)
+
+
+def _events(random: np.random.Generator, rows: int, accounts: int) -> pa.Table:
+    number = np.where(random.random(rows) < 0.1, random.zipf(1.3, rows) % accounts, random.integers(0, accounts, rows))
+    digits = np.char.mod("%016x", number * 2_654_435_761 % (1 << 61))
+    return pa.table(
+        [
+            pa.array(np.char.add(digits, digits)),
+            pa.array((number % 3 + random.integers(0, 3, rows)).astype(np.int32)),
+            pa.array(random.integers(0, 1_000_000_000, rows)),
+            pa.array(random.integers(0, 1000, rows).astype(np.int32)),
+            pa.array(np.char.mod("kind%d", random.integers(0, 20, rows))),
+            pa.array(np.char.mod("machine%04d", random.integers(0, 3000, rows))),
+            pa.array(random.integers(0, 10, rows).astype(np.int32)),
+            pa.array(random.integers(0, 1_000_000, rows)),
+            pa.array(random.random(rows)),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def _sides(session: Session, script: Path, params: dict[str, Any]) -> dict[str, Side]:
+    return {
+        "plain": lambda: session._straight(session._bind_file(script, params)),
+        "ours": lambda: session._planned(session._bind_file(script, params)),
+    }
+
+
+def _mean(ratios: list[float]) -> float:
+    return exp(sum(map(log, ratios)) / len(ratios))
+
+
+def show(found: list[dict[str, Any]], console: Console) -> dict[str, float]:
+    table = Table(title="super-operators")
+    for heading in ("query", "plain s", "ours s", "faster", "task time", "MB plain", "MB ours", "moved", "rows"):
+        table.add_column(heading, justify="right")
+    for q in found:
+        plain, ours = q["plain"], q["ours"]
+        table.add_row(
+            q["name"],
+            f"{plain['best']:.2f}",
+            f"{ours['best']:.2f}",
+            f"{q['faster']:.2f}",
+            f"{q['task_time']:.2f}",
+            f"{plain['shuffle_bytes'] / 1e6:,.1f}",
+            f"{ours['shuffle_bytes'] / 1e6:,.1f}",
+            f"{q['moved']:.2f}",
+            "same" if q["same_rows"] else "DIFFERENT",
+        )
+    console.print(table)
+    of_paper = [q for q in found if q["name"].startswith("q")]
+    means = {key: _mean([q[key] for q in of_paper]) for key in ("faster", "task_time", "moved")} if of_paper else {}
+    for key, value in means.items():
+        console.print(f"geometric mean, {key.replace('_', ' ')}: {value:.2f}")
+    return means
+
+
+def drawn(found: list[dict[str, Any]], pyplot: Any) -> Any:
+    figure, plot = pyplot.subplots(figsize=(max(6, 0.5 * len(found)), 4))
+    for shift, key, label in ((-0.2, "faster", "latency"), (0.2, "task_time", "task time")):
+        plot.bar([i + shift for i in range(len(found))], [q[key] for q in found], width=0.4, label=label)
+    plot.axhline(1, color="black", linewidth=0.5)
+    plot.set_xticks(range(len(found)), [q["name"] for q in found], rotation=60)
+    plot.set_ylabel("plain Spark / unshuffle")
+    plot.legend()
+    return figure
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description="Super-operators beside plain Spark.")
+    options.add_argument("--query", action="append", help="only this script of benchmarks/blitz; may be repeated")
+    options.add_argument("--runs", type=int, default=3, help="of each side of each query")
+    options.add_argument("--rows", type=int, default=10_000_000, help="of the log")
+    chosen = options.parse_args()
+    console, began = Console(), time.perf_counter()
+    folder = DATA / f"blitz-{chosen.rows}"
+    generate(folder, chosen.rows)
+    spark = started()
+    for setting in MERGING:
+        spark.conf.set(setting, "true")
+    session = Session(spark)
+    params = {"data": str(folder / "log.parquet"), "out": str(DATA / "out")}
+    found = []
+    for name in chosen.query or sorted(path.stem for path in SCRIPTS.glob("*.scope")):
+        q = measured(name, _sides(session, SCRIPTS / f"{name}.scope", params), spark, chosen.runs, console)
+        plain, ours = q["plain"], q["ours"]
+        moved = ours["shuffle_bytes"] / plain["shuffle_bytes"] if plain["shuffle_bytes"] else 1.0
+        faster, tasks = plain["best"] / ours["best"], plain["task_seconds"] / ours["task_seconds"]
+        found.append({**q, "faster": faster, "task_time": tasks, "moved": max(moved, 1e-6)})
+    means = show(found, console)
+    report.write(
+        "super_operators", {"queries": found, "geometric_means": means}, partial(drawn, found), spark=spark.version
+    )
+    print(f"{time.perf_counter() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
