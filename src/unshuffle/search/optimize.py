@@ -347,6 +347,8 @@ class Search:
         return self.build(group, LocalSort(keys, group.columns), (plan,), Delivered(plan.delivered.partitioning, keys))
 
     def _moved(self, group: Group, each: Enforcement, required: Required, limit: float) -> Physical | None:
+        if not group.stored and not self._accepts(Move(each.how, group.columns), ()):
+            return None  # and what it would move need not be found
         best = None
         for plan in self._in_place(group, each.input, limit - group.least_move):
             for moved in (self._read_as(group, plan, each, required), self.moved_over(group, plan, each, required)):
