@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, Phase, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from unshuffle.algebra.logical import Script
+
 
 EVERY_CHECK = list(HealthCheck)
 
@@ -50,8 +52,34 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def quick_jvm() -> str:
-    """Java's options: no test runs long enough for code that is compiled well, or for memory cleared in large pieces."""
-    return "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    """Java's options: no test runs long enough for code that is compiled well, or for memory cleared in large pieces. There is
+    room for all code that is compiled and for the garbage of many queries, and Spark's classes are not checked again."""
+    return (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn256m -XX:ReservedCodeCacheSize=256m"
+        " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote -XX:-UsePerfData"
+    )
+
+
+# Spark sends Hadoop's settings along with every scan of a file, each of a thousand compressed by itself. Those that are
+# here stand in the place of Hadoop's defaults, and are those that something asks for.
+HADOOP = Path(__file__).parent / "hadoop"
+
+# What takes Spark longer than the rows of a test: to compile code for them, to show plans in its web pages, which are off, and
+# to compress. A test of how plans run for users (test_tpch, test_cluster) has code compiled.
+LEAN = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.shuffle.checksum.enabled": "false",
+    "spark.broadcast.compress": "false",
+    "spark.buffer.pageSize": "1m",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "UTC",
+}
 
 
 @pytest.fixture(scope="session")
@@ -59,16 +87,12 @@ def spark(quick_jvm: str) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("unshuffle-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.extraJavaOptions", quick_jvm)
-        .config("spark.buffer.pageSize", "1m")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+    builder = SparkSession.builder.master("local[2]").appName("unshuffle-tests")
+    builder = builder.config("spark.driver.extraJavaOptions", quick_jvm)
+    builder = builder.config("spark.driver.extraClassPath", str(HADOOP))
+    for name, value in LEAN.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
@@ -88,6 +112,15 @@ def tpcds_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tpcds") / "scale-0.01"
     tpcds.generate(folder, 0.01)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tpcds_scripts(tpcds_data: Path) -> dict[int, Script]:
+    """The 99 queries of TPC-DS, bound without a JVM."""
+    from unshuffle.session import Session
+
+    session = Session(tables=tpcds_data)
+    return {number: session._bind_what(text, None) for number, text in tpcds.queries().items()}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -69,10 +69,18 @@ def requests_of(
                             yield alternative, (*own[:place], SCATTERED, *own[place + 1 :])
         else:
             carried = each.operator.carried
+            if each.least + sum(_floors(search, each, own, carried)) >= limit:
+                continue
             request = _at_carried(each, own[carried], required)
             if request is not None:
                 for asked in _kept_by(search, group, each, request, required):
                     yield alternative, (*own[:carried], asked, *own[carried + 1 :])
+
+
+def _floors(search: Search, each: Implementation, own: tuple[Required, ...], carried: int) -> Iterator[float]:
+    """What the inputs cost at the least, whatever more is asked of the one that is carried."""
+    for place, child in enumerate(each.inputs):
+        yield child.floors[Shape.ANYHOW] if place == carried else search.known(child, own[place])
 
 
 def _at_carried(each: Implementation, own: Required, required: Required) -> Required | None:
@@ -162,6 +170,8 @@ def _joint_requests(
         return
     orders = list(_joint_orders(group, each, alternative, required))
     for each_way in alignments(search, group, each, joint, required) if orders else ():
+        if isinstance(each_way.result, Scattered) and not search.is_even(group, each_way.result, required):
+            continue
         if required == ANYTHING or isinstance(
             match_partitioning(each_way.result, required.partitioning, group.facts), Proof
         ):

@@ -33,6 +33,7 @@ from unshuffle.properties import (
     InitialPartitioning,
     OnePartition,
     Partitioned,
+    Partitioning,
     Proof,
     RangeFunction,
     RangeOrdered,
@@ -255,7 +256,7 @@ class Search:
         known = goals.get(Required(required.partitioning, (), required.largest)) if required.local else None
         return known.floor if known is not None else 0.0
 
-    def _known(self, group: Group, required: Required) -> float:
+    def known(self, group: Group, required: Required) -> float:
         """What a goal costs at the least, as far as is known."""
         goal: _Goal | None = group.goals.get(required)
         if goal is not None:
@@ -293,7 +294,7 @@ class Search:
         limit: float,
     ) -> Physical | None:
         """The operator over the winners of what is asked of its inputs."""
-        floors = [self._known(child, request) for child, request in zip(each.inputs, requests, strict=True)]
+        floors = [self.known(child, request) for child, request in zip(each.inputs, requests, strict=True)]
         spent = each.least + sum(floors)
         if spent >= limit:
             return None
@@ -334,9 +335,13 @@ class Search:
         return self.build(group, each.operator, tuple(inputs), delivered, alternative.name)
 
     def _is_met(self, group: Group, delivered: Delivered, required: Required) -> bool:
-        if required.largest < 1.0 and self.amount(group, delivered).largest > required.largest:
-            return False
-        return isinstance(match(delivered, required, group.facts), Proof)
+        return self.is_even(group, delivered.partitioning, required) and isinstance(
+            match(delivered, required, group.facts), Proof
+        )
+
+    def is_even(self, group: Group, layout: Partitioning, required: Required) -> bool:
+        """Do its partitions hold as few of the rows as is required?"""
+        return required.largest == 1.0 or self.amount(group, layout).largest <= required.largest
 
     # --- enforcers
 
@@ -347,6 +352,8 @@ class Search:
         return self.build(group, LocalSort(keys, group.columns), (plan,), Delivered(plan.delivered.partitioning, keys))
 
     def _moved(self, group: Group, each: Enforcement, required: Required, limit: float) -> Physical | None:
+        if not group.stored and not self._accepts(Move(each.how, group.columns), ()):
+            return None  # and what it would move need not be found
         best = None
         for plan in self._in_place(group, each.input, limit - group.least_move):
             for moved in (self._read_as(group, plan, each, required), self.moved_over(group, plan, each, required)):
@@ -398,9 +405,9 @@ class Search:
     def _whole(self, group: Group) -> Amount:
         return Amount(group.rows, group.bytes, self.ideal(group), 0.0, group.waits)
 
-    def amount(self, group: Group, delivered: Delivered) -> Amount:
+    def amount(self, group: Group, layout: Partitioning) -> Amount:
         """How a group's rows lie under a layout."""
-        match delivered.partitioning:
+        match layout:
             case Serial():
                 return Amount(group.rows, group.bytes, 1, 1.0, group.waits)
             case Replicated():
@@ -408,7 +415,7 @@ class Search:
             case Scattered(partitions=count):
                 number = count or self.ideal(group)
                 return Amount(group.rows, group.bytes, number, 1 / number, group.waits)
-            case Partitioned() as layout:
+            case Partitioned():
                 number = layout.function.partitions
                 share = self._range_share(group, layout)
                 if share is None:
@@ -437,7 +444,7 @@ class Search:
         delivered: Delivered,
         alternative: str = "",
     ) -> Physical:
-        amount = self.amount(group, delivered)
+        amount = self.amount(group, delivered.partitioning)
         own = self.model.cost(operator, [each.amount for each in inputs], amount)
         if isinstance(operator, Move) and (operator.samples or operator.readers is not None):
             again = group.again * self._times_more(operator, inputs[0].amount, amount)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.algebra.sql import quote
 from unshuffle.errors import InternalError
-from unshuffle.spark.columns import frame_of, jvm
+from unshuffle.spark.columns import frame_of, java_class, jvm
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _would_not_end(spark: SparkSession, physical: Any) -> bool:
 
 
 def _standing_in(spark: SparkSession, logical: Any, physical: Any) -> DataFrame:
-    stage = jvm(spark).org.apache.spark.sql.execution.adaptive.LogicalQueryStage(logical, physical)
+    stage = java_class(spark, "org.apache.spark.sql.execution.adaptive.LogicalQueryStage")(logical, physical)
     frame = frame_of(spark, stage)
     # Spark renames the columns of an operator that stands in a plan twice, and knows how to do that of a projection.
     return frame.select(*(F.col(quote(name)).alias(name) for name in frame.columns))
@@ -138,7 +138,7 @@ def _only_child(plan: Any) -> Any:
 
 
 def sequence(spark: SparkSession, items: Sequence[Any]) -> Any:
-    return jvm(spark).PythonUtils.toSeq(list(items))
+    return java_class(spark, "org.apache.spark.api.python.PythonUtils").toSeq(list(items))
 
 
 def singleton(package: Any, name: str) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
@@ -153,6 +154,12 @@ def jvm(spark: SparkSession) -> Any:
     return found
 
 
+def java_class(spark: SparkSession, name: str) -> Any:
+    """A class by its whole name. By `jvm.org.apache...` the JVM would look for a class at every step of the way, through all
+    of Spark's archives, each time."""
+    return JavaClass(name, jvm(spark)._gateway_client)
+
+
 def parser(spark: SparkSession) -> Any:
     return spark._jsparkSession.sessionState().sqlParser()
 
@@ -162,12 +169,13 @@ def parsed(spark: SparkSession, text: str) -> Any:
 
 
 def scala_map(spark: SparkSession, pairs: list[tuple[Any, Any]]) -> Any:
-    made = jvm(spark).java.util.HashMap()
+    made = java_class(spark, "java.util.HashMap")()
     for key, value in pairs:
         made.put(key, value)
-    return jvm(spark).PythonUtils.toScalaMap(made)
+    return java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(made)
 
 
 def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
     """A logical plan of the JVM's as a DataFrame."""
-    return DataFrame(jvm(spark).org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    dataset = java_class(spark, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
