@@ -4,7 +4,10 @@ The experiments of SIGMOD 2012, section 5, on web pages with skewed domains, sto
 
     partial   Figure 9: grouped by (domain, host), with aggregates that cannot be done in halves
     union     Figure 10: four streams with boundaries of their own, put together and grouped so
-    joins     two such streams joined on (domain, host); buckets of 100 and of 40 joined on the domain
+    joins     two such streams joined, and buckets of 100 and of 40; with fewer than some five million rows, plain Spark
+              copies an input and shuffles nothing either
+    split     buckets of 100 read as the 200 of another stream, joined, grouped so, and the result brought into 50
+              (planned with a hundredth of the usual cost to start a task: of so few rows, 50 from the start are cheaper)
 
 Plain Spark reads the very same files, under its default settings but for 8 shuffle partitions. Both sides run in turn; a
 side's time is the best of its runs, ours with binding, optimizing and lowering. Rows are computed and dropped, and the
@@ -18,8 +21,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +39,7 @@ from pyspark.sql import functions as F  # noqa: E402, N812 - as everybody writes
 from rich.console import Console  # noqa: E402
 
 from unshuffle import Session  # noqa: E402
+from unshuffle.errors import Source  # noqa: E402
 from unshuffle.partitions import Ranges  # noqa: E402
 from unshuffle.search import alignment, ranges  # noqa: E402
 from unshuffle.streams import open_stream  # noqa: E402
@@ -51,6 +56,12 @@ AGGREGATES = """
                     cast(count(clicks) * 0.8 as int) + 1), 0L, (sum, x) -> sum + x) as usual_clicks
 """
 GROUPED = "select domain, host, {aggregates} from {table} group by domain, host"
+
+SPLIT = """
+    select p.domain, count(*) as pages, percentile(p.size / h.pages, array(0.1, 0.5, 0.9)) as sizes,
+        percentile(p.quality, 0.5) as middle
+    from {table} group by p.domain
+"""
 
 
 def pages(spark: SparkSession, rows: int, seed: int, first: int = 0, domains: int = 20_000) -> DataFrame:
@@ -93,14 +104,23 @@ class Benchmark:
     def prepared(self) -> Session:
         return Session(self.spark, tables=self.folder)
 
-    def run(self, name: str, query: str) -> dict[str, Any]:
+    def run(self, name: str, query: str, into: tuple[str, int] | None = None) -> dict[str, Any]:
+        """Both sides of a query. `into` is what its rows are to be clustered by in the end, and into how many partitions."""
         session = self.prepared()
 
         @contextmanager
         def plain() -> Iterator[list[DataFrame]]:
-            yield [self.spark.sql(query)]
+            frame = self.spark.sql(query)
+            yield [frame if into is None else frame.repartition(into[1], into[0])]
 
-        sides: Any = {"plain": plain, "ours": lambda: session._planned(session._bind_what(query, None))}
+        def bound() -> Any:
+            if into is None:
+                return session._bind_what(query, None)
+            target = f'"{self.folder}/none.ss" HASH CLUSTERED BY {into[0]} INTO {into[1]}'
+            script = Source(name, f"found = {query}; OUTPUT found TO SSTREAM {target};")
+            return session._bind(script, None, is_script=True)
+
+        sides: Any = {"plain": plain, "ours": lambda: session._planned(bound())}
         found = measured(name, sides, self.spark, self.runs, self.console)
         return {**found, "fallbacks": list(session.fallbacks)}
 
@@ -144,13 +164,33 @@ class Benchmark:
             frame = frame.groupBy("domain", "host", "dir").agg(F.sum("size").alias("size"))
             self.stream(f"dirs{i}", frame, clustered_by=("domain", "host", "dir"), partitions=16 + 5 * i, ranged=True)
         for count in (100, 40):
-            frame = pages(self.spark, rows, count).groupBy("domain", "host").agg(F.sum("size").alias("size"))
-            self.stream(f"buckets{count}", frame, clustered_by="domain", partitions=count)
+            frame = pages(self.spark, rows, count).groupBy("domain", "host", "dir").agg(F.sum("size").alias("size"))
+            self.stream(f"buckets_of_dirs{count}", frame, clustered_by="domain", partitions=count)
         ranged = """select a.domain, a.host, a.dir, a.size, b.size as other
             from dirs0 a join dirs1 b on a.domain = b.domain and a.host = b.host and a.dir = b.dir"""
-        hashed = """select a.domain, a.host, a.size, b.size as other
-            from buckets100 a join buckets40 b on a.domain = b.domain and a.host = b.host"""
+        hashed = """select a.domain, a.host, a.dir, a.size, b.size as other
+            from buckets_of_dirs100 a join buckets_of_dirs40 b
+            on a.domain = b.domain and a.host = b.host and a.dir = b.dir"""
         return [self.run("ranges joined", ranged), self.run("buckets joined", hashed)]
+
+    def split(self) -> Found:
+        rows = self.rows // 4
+        frame = pages(self.spark, rows, 91)
+        self.stream("pages200", frame, clustered_by="domain", sorted_by=("domain", "host"), partitions=200)
+        frame = frame.groupBy("domain", "host").agg(F.count("*").alias("pages"))
+        self.stream("hosts100", frame, clustered_by="domain", sorted_by=("domain", "host"), partitions=100)
+        table = "pages200 p join hosts100 h on p.domain = h.domain and p.host = h.host"
+        # As of tasks that have a hundred times as much to do, for which it is worth to start as many.
+        with patch.object(Session, "_options", _quickly_started(Session._options)):
+            return [self.run("100 as 200, into 50", SPLIT.format(table=table), into=("domain", 50))]
+
+
+def _quickly_started(options: Callable[..., Any]) -> Callable[..., Any]:
+    def quick(session: Session, keeps: bool = True) -> Any:
+        found = options(session, keeps)
+        return replace(found, machine=replace(found.machine, task=found.machine.task / 100))
+
+    return quick
 
 
 def _first_ranges(each: Any, joint: Any, count: int) -> Iterator[Any]:
@@ -167,7 +207,7 @@ def _first_ranges(each: Any, joint: Any, count: int) -> Iterator[Any]:
             )
 
 
-FIGURES = ("partial", "union", "joins")
+FIGURES = ("partial", "union", "joins", "split")
 
 
 def main() -> None:

@@ -49,6 +49,7 @@ OTHER = logical.Scan("u", logical.Files(("u.parquet",), logical.Format("Parquet"
 LESS = Call("<", (Ref(A), Ref(B)), pa.bool_())
 BOTH = Call("and", (LESS, Call("<", (Ref(B), Ref(A)), pa.bool_())), pa.bool_())
 SUM = (D, AggregateCall("sum", (Ref(B),), pa.int64()))
+LIST = (C, AggregateCall("collect_list", (Ref(B),), pa.list_(pa.int64())))
 USER = logical.UserClass("mine", "Class", (), (), (), Source("s", "Class").span(0, 5))
 JOIN = logical.Join(JoinKind.INNER, SCAN, OTHER, None)
 KEY = JoinKey((A, C), pa.int64())
@@ -85,6 +86,7 @@ EXAMPLES: list[tuple[Any, int]] = [
     (ops.HashAggregate((A,), (SUM,)), 1),
     (ops.HashAggregate((), (SUM,), "partial"), 1),
     (ops.HashAggregate((A,), (SUM,), "final", (B,)), 1),
+    (ops.HashAggregate((A,), (SUM, LIST)), 1),
     (ops.StreamAggregate((A,), (SUM,)), 1),
     (ops.HashJoin(JOIN, (KEY,), None, build=0), 2),
     (ops.HashJoin(JOIN, (KEY,), None, build=1), 2),
@@ -185,7 +187,7 @@ def test_least_is_what_one_core_takes_that_need_not_spill(flow: Flow) -> None:
     model = CostModel(Machine(cores=1, block=0.0, task_memory=float("inf")))
     alone = tuple(Amount(each.rows, each.bytes, 1, 1.0) for each in flow)
     for operator, count in EXAMPLES:
-        if not isinstance(operator, ops.LocalSort):
+        if not isinstance(operator, ops.LocalSort) and LIST not in getattr(operator, "aggregates", ()):
             copied = alone[operator.build : operator.build + 1] if isinstance(operator, ops.HashJoin) else alone[:2]
             joins = isinstance(operator, ops.HashJoin | ops.MergeJoin)
             copying = sum(map(model.copying, copied)) if joins else 0.0
@@ -306,6 +308,22 @@ def test_large_hash_tables_are_slower_than_small_ones() -> None:
     few, many = (Amount(groups, groups * 16, 2, 1 / 2) for groups in (10.0, 1e5))
     group = ops.HashAggregate((A,), (SUM,))
     assert model.cost(group, [rows], few).seconds * 2 < model.cost(group, [rows], many).seconds
+
+
+def test_many_groups_of_lists_are_sorted_and_few_are_hashed() -> None:
+    model = CostModel(Machine(cores=2))
+    rows = Amount(1e6, 1e7, 2, 1 / 2)
+
+    def costs(groups: float) -> tuple[float, float]:
+        result = Amount(groups, 1e7, 2, 1 / 2)
+        hashed = model.cost(ops.HashAggregate((A, B), (LIST,)), [rows], result)
+        streamed = model.cost(ops.StreamAggregate((A, B), (LIST,)), [rows], result)
+        return hashed.seconds, streamed.seconds + model.cost(
+            ops.LocalSort((asc(A), asc(B)), (A, B)), [rows], rows
+        ).seconds
+
+    assert costs(100.0)[0] < costs(100.0)[1]
+    assert costs(1e5)[0] > costs(1e5)[1]
 
 
 def test_wide_decimals_cost_more() -> None:

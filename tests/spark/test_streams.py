@@ -429,3 +429,25 @@ def test_a_script_writes_rows_that_lie_as_they_are_to(spark: SparkSession, tmp_p
     joined = rows.alias("x").join(rows.alias("y"), "a").selectExpr("a", "x.b + y.b AS c")
     expected = joined.groupBy("a").agg(F.percentile("c", F.lit(0.5)).alias("middle"))
     assert sorted(session.read_stream(tmp_path / "two.ss").collect()) == sorted(expected.collect())
+
+
+def test_groups_of_lists_are_found_in_sorted_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark would hash such groups, and sort the rows again when there are more than a few of them."""
+    rows = spark.range(4000).selectExpr("id % 611 AS a", "id AS b")
+    for name, count in (("one", 3), ("two", 4)):
+        Session(spark).write_stream(rows, tmp_path / f"{name}.ss", clustered_by="a", partitions=count, ranged=True)
+    rows.createOrReplaceTempView("stored_rows")
+    grouped = "SELECT a, percentile(b, 0.5) AS middle, size(collect_list(b)) AS n FROM {} GROUP BY a"
+    both = "(SELECT * FROM {} UNION ALL SELECT * FROM {})"
+    session = Session(spark, tables=tmp_path)
+    for table, plain, sorts in (
+        ("one", "stored_rows", 0),
+        (both.format("one", "two"), both.format(*["stored_rows"] * 2), 1),
+    ):
+        with session._planned(session._bind_what(grouped.format(table), None)) as (frame,):
+            plan = frame._jdf.queryExecution().executedPlan().toString()
+            assert session.fallbacks == ()
+            assert "SortAggregate" in plan
+            assert not any(other in plan for other in ("ObjectHashAggregate", "Exchange"))
+            assert plan.count("Sort [") == sorts
+            assert sorted(frame.collect()) == sorted(spark.sql(grouped.format(plain)).collect())

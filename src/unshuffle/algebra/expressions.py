@@ -130,6 +130,25 @@ class SortKey:
     nulls_first: bool = True
 
 
+_KEEP_OBJECTS = frozenset(
+    (
+        "approx_percentile",
+        "array_agg",
+        "collect_list",
+        "collect_set",
+        "histogram_numeric",
+        "listagg",
+        "median",
+        "mode",
+        "percentile",
+        "percentile_approx",
+        "percentile_cont",
+        "percentile_disc",
+        "string_agg",
+    )
+)
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
     """An aggregate function over the rows of a group (or, inside a window, of a frame)."""
@@ -142,6 +161,11 @@ class AggregateCall:
     within: tuple[SortKey, ...] = ()  # WITHIN GROUP (ORDER BY ...)
     ignore_nulls: bool = False
     deterministic: bool = True
+
+    @property
+    def keeps_object(self) -> bool:
+        """Is its state an object that grows with its group, and not a value or a few?"""
+        return self.function in _KEEP_OBJECTS
 
 
 @dataclass(frozen=True, slots=True)

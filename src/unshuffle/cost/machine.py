@@ -39,6 +39,7 @@ class Machine:
     hash_group_row: float = 110e-9  # an aggregate's hash table: find the group among 65,536
     stream_group_row: float = 30e-9  # the same when groups come one after another
     call_row: float = 7e-9  # for each aggregate function
+    object_row: float = 250e-9  # beyond that, if its state is an object that grows: a list, all values of a percentile
     new_group: float = 150e-9  # for each group that comes out of a hash table
     build_row: float = 200e-9  # a join's hash table
     probe_row: float = 65e-9

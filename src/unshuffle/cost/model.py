@@ -35,12 +35,16 @@ from unshuffle.properties import (
     Replicated,
     Sorted,
     SortMerge,
+    asc,
 )
 
 # What another condition of a filter costs of the first.
 FURTHER_CONDITION = 0.1
 # How many times as much it takes to update a wide decimal in a hash table.
 HASHED_DECIMAL = 3.0
+# How many groups Spark keeps in a hash table in one task, if states are objects, before it sorts the rows that are left
+# (spark.sql.objectHashAggregate.sortBased.fallbackThreshold).
+HASHED_OBJECTS = 128
 # What the start of a job costs that runs beside others.
 BESIDE = 0.3
 # A radix sort takes about as long as so many levels of comparisons.
@@ -124,7 +128,9 @@ class CostModel:
 
     def calls(self, aggregates: Sequence[tuple[Column, AggregateCall]]) -> float:
         """Seconds a row to update aggregates."""
-        return self.machine.call_row * len(aggregates) + self.decimals([call for _, call in aggregates])
+        objects = sum(call.keeps_object for _, call in aggregates)
+        each = self.machine.call_row * len(aggregates) + self.machine.object_row * objects
+        return each + self.decimals([call for _, call in aggregates])
 
     def decimals(self, made: Sequence[Any]) -> float:
         """Seconds a row beyond what other types take, for decimals that do not fit into 64 bits."""
@@ -211,9 +217,14 @@ def _hash_aggregate(model: CostModel, op: ops.HashAggregate, inputs: Amounts, ou
     found = m.hash_group_row * log2(1.0 + output.rows / m.cores) / 16
     # The table keeps a wide decimal as bytes: it is made anew for every row.
     again = (HASHED_DECIMAL - 1.0) * model.decimals([call for _, call in op.aggregates])
+    kept = output.bytes
+    if op.keys and any(call.keeps_object for _, call in op.aggregates):
+        kept = inputs[0].bytes  # lists and the like hold what they were made of
+        if output.rows * inputs[0].largest > HASHED_OBJECTS:
+            found += model.sorting([asc(key) for key in op.keys], inputs[0].rows * inputs[0].largest)
     work = inputs[0].rows * (found + model.calls(op.aggregates) + again) + output.rows * m.new_group
     cpu = model.elapsed(work, inputs[0])
-    disk = model.spilled(output.bytes, inputs[0])
+    disk = model.spilled(kept, inputs[0])
     return Cost(cpu + disk, cpu=cpu, disk=disk)
 
 

@@ -3,7 +3,15 @@ always helps, and all together leave plain operators over columns."""
 
 from __future__ import annotations
 
-from unshuffle.rules import distinct_aggregates, grouping_sets, join_keys, set_operations, unordered, windows
+from unshuffle.rules import (
+    distinct_aggregates,
+    grouping_sets,
+    join_keys,
+    percentiles,
+    set_operations,
+    unordered,
+    windows,
+)
 
 RULES = (
     *unordered.RULES,
@@ -11,5 +19,6 @@ RULES = (
     *grouping_sets.RULES,
     *windows.RULES,
     *distinct_aggregates.RULES,
+    *percentiles.RULES,
     *join_keys.RULES,
 )

@@ -10,7 +10,8 @@ than the operator above it needs, and if Spark sees the orders that make the oth
   own.
 - An exchange puts together what it receives as it comes.
 - It keeps no texts in the hash table of an aggregate, nor anything else of no fixed width: for the least of some, groups
-  are sorted.
+  are sorted. States that are objects, such as lists, have a table of their own; of that it makes a sort, inside the
+  operator, when it has some groups.
 """
 
 from __future__ import annotations
@@ -26,25 +27,8 @@ from unshuffle.catalog.schema import Column, DataType
 from unshuffle.properties import JoinKey, RandomMerge, Sorted
 
 Order = tuple[Sorted, ...]
-# Aggregates whose state is a value of their arguments, and those that make Spark keep states as objects, of any width.
+# Aggregates whose state is a value of their arguments.
 _KEEP_VALUES = frozenset(("min", "max", "min_by", "max_by", "first", "first_value", "last", "last_value", "any_value"))
-_KEEP_OBJECTS = frozenset(
-    (
-        "approx_percentile",
-        "array_agg",
-        "collect_list",
-        "collect_set",
-        "histogram_numeric",
-        "listagg",
-        "median",
-        "mode",
-        "percentile",
-        "percentile_approx",
-        "percentile_cont",
-        "percentile_disc",
-        "string_agg",
-    )
-)
 _ROW_BY_ROW = (ops.Select, ops.Compute, ops.Rename)
 
 
@@ -70,9 +54,12 @@ def is_hashed(keys: Sequence[Column], aggregates: Sequence[tuple[Column, Aggrega
     """Does Spark find the groups in a hash table?"""
     calls = [call for _, call in aggregates]
     kept = [part for call in calls if call.function in _KEEP_VALUES for part in call.arguments]
-    return (
-        not keys or any(call.function in _KEEP_OBJECTS for call in calls) or all(is_fixed(part.type) for part in kept)
-    )
+    return not keys or keeps_objects(aggregates) or all(is_fixed(part.type) for part in kept)
+
+
+def keeps_objects(aggregates: Sequence[tuple[Column, AggregateCall]]) -> bool:
+    """Does Spark keep the states of a group as objects, of any width?"""
+    return any(call.keeps_object for _, call in aggregates)
 
 
 def can_stream(keys: Sequence[Column]) -> bool:

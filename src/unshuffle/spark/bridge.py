@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from unshuffle.algebra.sql import quote
 from unshuffle.errors import InternalError
 from unshuffle.spark.columns import frame_of, java_class, jvm
+from unshuffle.spark.session import temporarily
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,13 @@ def planned(frame: DataFrame) -> DataFrame:
     if _would_not_end(frame.sparkSession, execution.sparkPlan()):
         return frame
     return _standing_in(frame.sparkSession, execution.optimizedPlan(), execution.sparkPlan())
+
+
+def streamed(frame: DataFrame) -> DataFrame:
+    """The same rows, with groups found one after another in sorted rows. Where states are objects of any width, Spark would
+    keep groups in a hash table, and sort what is left when it has 128 of them, whatever order rows come in."""
+    with temporarily(frame.sparkSession, **{"spark.sql.execution.useObjectHashAggregateExec": False}):
+        return planned(frame)
 
 
 def _would_not_end(spark: SparkSession, physical: Any) -> bool:

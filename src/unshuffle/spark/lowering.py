@@ -54,7 +54,7 @@ from unshuffle.properties import (
     Sorted,
 )
 from unshuffle.properties.layouts import connections
-from unshuffle.rules.sorted_inputs import in_input_order, seen_order
+from unshuffle.rules.sorted_inputs import in_input_order, keeps_objects, seen_order
 from unshuffle.spark import bridge, stored, user_operators
 from unshuffle.spark.columns import ordered
 from unshuffle.spark.faithful import below_first_rows
@@ -215,7 +215,7 @@ class Lowering(Straight):
             return self._two_halves(node, operator)
         if operator.phase == "partial":
             raise InternalError("a partial aggregate stands without its final one")
-        return self._grouped(node, operator, self.lower(node.inputs[0]), node.inputs[0])
+        return self._streamed(operator, self._grouped(node, operator, self.lower(node.inputs[0]), node.inputs[0]))
 
     def _two_halves(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
         """Both halves and the exchange between them."""
@@ -229,7 +229,7 @@ class Lowering(Straight):
         given = self.lower(below.inputs[0])
         if not moves or not operator.keys:
             # Without keys Spark has but one place to bring the findings to.
-            return self._grouped(node, operator, given, below.inputs[0])
+            return self._streamed(operator, self._grouped(node, operator, given, below.inputs[0]))
         sent, sending = self._sent(given, moves[0])
         made = self._grouped(node, operator, sent, node.inputs[0])
         frame = bridge.exchanged_between_halves(self._query(made.text), sending)
@@ -243,8 +243,16 @@ class Lowering(Straight):
         listed = ", ".join([*map(name_of, operator.keys), *made, *map(name_of, kept.extras)])
         grouping = f" GROUP BY {', '.join(map(name_of, keys))}" if keys else ""
         # Spark streams what it cannot keep in a hash table of rows of a fixed width, such as a string.
-        having = " HAVING max('') = ''" if keys and isinstance(operator, ops.StreamAggregate) else ""
+        is_streamed = keys and isinstance(operator, ops.StreamAggregate) and not keeps_objects(operator.aggregates)
+        having = " HAVING max('') = ''" if is_streamed else ""
         return replace(kept, text=f"SELECT {listed or 'count(1) AS one_row'} FROM ({given.text}){grouping}{having}")
+
+    def _streamed(self, operator: ops.HashAggregate | ops.StreamAggregate, made: Lowered) -> Lowered:
+        """Of states that are objects, Spark must be made to find groups in sorted rows."""
+        is_hashed = isinstance(operator, ops.HashAggregate) or not operator.keys
+        if is_hashed or not keeps_objects(operator.aggregates):
+            return made
+        return replace(made, text=self._rows_of(bridge.streamed(self._query(made.text))))
 
     # --- joins
 
