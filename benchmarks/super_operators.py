@@ -1,8 +1,9 @@
 """Super-operators beside plain Spark: `python benchmarks/super_operators.py [--query NAME]... [--runs N] [--rows N]`.
 
 The 20 operator trees of Table 2 of the paper and the query of its Figure 15, as scripts under benchmarks/blitz, over one
-log of events. The other side is plain Spark with adaptive execution, 8 shuffle partitions, and all of its own merging of sub-plans
-switched on. Both sides go in turn; a side's time is the best of its runs, and ours includes binding, optimizing and lowering.
+log of events. The other side is plain Spark with adaptive execution, 8 shuffle partitions, and all of its own merging of
+sub-plans switched on. Both sides go in turn; a side's time is the best of its runs, and ours includes binding, optimizing
+and lowering.
 
 `benchmarks/results/super_operators.json` gets every number, `super_operators.png` the figures.
 """

@@ -98,6 +98,15 @@ def spark(quick_jvm: str) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """As users run it: Spark compiles what it runs. Elsewhere that takes longer than it saves."""
+    from unshuffle.spark.session import temporarily
+
+    with temporarily(spark, **{"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}):
+        yield
+
+
 @pytest.fixture(scope="session")
 def tpch_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of TPC-H at scale 0.01."""

@@ -16,7 +16,7 @@ from unshuffle.errors import InternalError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -19,7 +19,7 @@ from unshuffle.properties.functions import RangeKey
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 UTC = datetime.UTC
 # Few values of each type, so that rows meet boundaries, and those that are hard to order.

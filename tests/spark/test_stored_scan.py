@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from unshuffle.spark.stored_scan import Piece
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 # By (k, x) in Spark's order, cut at "b" and "é".
 PARTITIONS: list[list[tuple[str | None, float | None, int]]] = [

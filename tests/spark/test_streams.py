@@ -24,7 +24,7 @@ from unshuffle.streams.places import LocalPlace
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 COLUMNS = {kind.replace(" ", "_"): pa.array((values * 20)[:40], type) for kind, (type, values) in VALUES.items()}
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -23,6 +23,7 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from unshuffle.catalog.footers import footer_statistics, partition_statistics
+from unshuffle.catalog.sampled import FEWEST_ROWS, sampled_domains
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.statistics import ColumnStatistics
 
@@ -172,7 +173,8 @@ def _read_contents(files: Sequence[DataFile]) -> ParquetContents:
         values = [partition_value(dict(f.partition).get(name, ""), type) for f in sample]
         counts = ((value, float(one.num_rows)) for value, one in zip(values, footers, strict=True))
         folders.append((name, partition_statistics(counts, type)))
-    statistics = (*footer_statistics(footers, stored, rows), *folders)
+    samples = partial(sampled_domains, [f.path for f in files], _buffered) if rows >= FEWEST_ROWS else None
+    statistics = (*footer_statistics(footers, stored, rows, samples), *folders)
     return ParquetContents((*stored, *partition), tuple(names), rows, total, statistics)
 
 
@@ -183,6 +185,12 @@ def footer(path: str) -> pa.parquet.FileMetaData:
             return pa.parquet.read_metadata(file)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise NotParquet(path) from None
+
+
+def _buffered(path: str) -> pa.parquet.ParquetFile:
+    """A file of which a few rows are read, and not all around them."""
+    system, inner = _system(path)
+    return pa.parquet.ParquetFile(inner, filesystem=system, buffer_size=1 << 16)
 
 
 def parquet_file(path: str, verify: bool = False) -> pa.parquet.ParquetFile:

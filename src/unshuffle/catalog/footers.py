@@ -14,7 +14,7 @@ Both are estimates for the optimizer. Where a footer says too little, so do we: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import expm1, log1p, log2
 from typing import Any
@@ -30,9 +30,13 @@ _CHUNKS_READ = 4096
 
 
 def footer_statistics(
-    footers: Sequence[pa.parquet.FileMetaData], columns: Sequence[tuple[str, DataType]], rows: float
+    footers: Sequence[pa.parquet.FileMetaData],
+    columns: Sequence[tuple[str, DataType]],
+    rows: float,
+    sample: Callable[[Sequence[str]], Mapping[str, float]] | None = None,
 ) -> tuple[tuple[str, ColumnStatistics], ...]:
-    """What footers say of columns of files that hold so many rows, by the columns' names."""
+    """What footers say of columns of files that hold so many rows, by the columns' names. `sample` tells of how many values
+    text columns are drawn whose dictionaries were given up."""
     groups = [(footer, group) for footer in footers for group in range(footer.num_row_groups)]
     step = max(1, len(groups) * max(1, len(columns)) // _CHUNKS_READ)
     gathered = {name: _Gathered() for name, type in columns if type is not None and not pa.types.is_nested(type)}
@@ -46,7 +50,12 @@ def footer_statistics(
         read += metadata.num_rows
         for place, name in places[id(footer)]:
             gathered[name].add(metadata.column(place))
-    return tuple((name, found.statistics(dict(columns)[name], rows, read)) for name, found in gathered.items())
+    types = dict(columns)
+    unknown = [name for name, found in gathered.items() if sample is not None and found.says_nothing(types[name])]
+    domains = sample(unknown) if sample is not None and unknown else {}
+    return tuple(
+        (name, found.statistics(types[name], rows, read, domains.get(name))) for name, found in gathered.items()
+    )
 
 
 @dataclass(slots=True)
@@ -90,14 +99,23 @@ class _Gathered:
             # Another file's column is of another type, or Python has no such day.
             self.ends_known = False
 
-    def statistics(self, type: pa.DataType, rows: float, read: int) -> ColumnStatistics:
+    def says_nothing(self, type: pa.DataType) -> bool:
+        """Is it text without a dictionary, or with one that hardly repeats?"""
+        if not self.rows or not (pa.types.is_string(type) or pa.types.is_binary(type)):
+            return False
+        each = max(1.0, (self.rows - self.nulls) / self.chunks)
+        small = self.bytes / self.chunks < each * (self._width(type) + 4.0) * 0.95
+        return not (self.dictionaries == self.chunks and small)
+
+    def statistics(self, type: pa.DataType, rows: float, read: int, domain: float | None = None) -> ColumnStatistics:
         """Rows of files without the column count as NULL, as Spark reads them."""
         missing = max(0, read - self.rows)
         nulls = (self.nulls if self.nulls_known else 0) + missing
         null_fraction = min(1.0, nulls / read) if read else 0.0
         low, high = (self.low, self.high) if self.ends_known else (None, None)
         width = self._width(type)
-        distinct = self._distinct(type, low, high, rows * (1.0 - null_fraction), width)
+        solid = rows * (1.0 - null_fraction)
+        distinct = self._distinct(type, low, high, solid, width) if domain is None else _domain_drawn(solid, domain)
         return ColumnStatistics(distinct, null_fraction, low, high, width)
 
     def _width(self, type: pa.DataType) -> float:
