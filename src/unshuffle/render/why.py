@@ -26,6 +26,7 @@ from unshuffle.properties import (
 )
 from unshuffle.properties.exchange import ConcatMerge, PartialMerge, PartialPartitioning, RandomMerge, SortMerge
 from unshuffle.render import numbers
+from unshuffle.render.boundaries import when_chosen, why_then
 from unshuffle.render.layouts import Layouts
 from unshuffle.render.names import Names
 from unshuffle.render.physical import Drawing
@@ -145,6 +146,8 @@ class Telling:
             amount = f"{self.moved(each.node)}, {numbers.rows(each.node.amount.rows)}"
             yield f"{number:>3}. {name} of {amount}  → {layout}"
             yield f"     {self.forced(each)}"
+            if boundaries := why_then(each.node, self._names):
+                yield f"     {boundaries}"
             if remedy := self.remedy(each):
                 yield f"     {remedy}"
 
@@ -186,6 +189,9 @@ class Telling:
             "seconds": kept.node.own.seconds,
             "would_go": self.remedy(kept),
             "in_place": operator.readers is not None,
+            "boundaries": when_chosen(operator),
+            "boundaries_why": why_then(kept.node, self._names),
+            "again_seconds": kept.node.own.again,
         }
 
     def _sort(self, kept: Kept) -> Json:
