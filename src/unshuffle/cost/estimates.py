@@ -109,6 +109,11 @@ class Estimate:
             most = max(most, nulls, known.common[0][1] if known.common else 0.0)
         return most
 
+    def counted_on(self, column: Column) -> float:
+        """The rows that a column's values were counted on: those of its table, or groups of them."""
+        origins = self.origins.get(column)
+        return origins[0][0].population if origins else self.rows
+
     def kept(self, column: Column) -> float:
         """Of the rows that a column's values were counted on, the fraction that is left, apart from what conditions on the
         column itself took away: only of those it is known which they are."""

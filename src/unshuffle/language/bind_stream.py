@@ -10,7 +10,7 @@ from unshuffle.catalog.declared import DeclaredDependency, DeclaredKey
 from unshuffle.catalog.schema import Column, ColumnNumbers, Dependency
 from unshuffle.catalog.statistics import TableStatistics
 from unshuffle.errors import Span
-from unshuffle.properties import Delivered, Partitioned, Sorted
+from unshuffle.properties import Delivered, Partitioned, RangeFunction, Sampled, Sorted
 from unshuffle.streams.manifest import SortedName
 from unshuffle.streams.statistics import statistics_of
 from unshuffle.streams.store import Stream
@@ -52,8 +52,9 @@ def scan_of(stream: Stream, label: str, numbers: ColumnNumbers, span: Span | Non
     )
 
 
-def wanted_for(target: StreamTarget) -> Wanted:
-    """What an OUTPUT says of a stream, by the names of its columns."""
+def wanted_for(target: StreamTarget, layout: Delivered | None = None) -> Wanted:
+    """What an OUTPUT says of a stream, by the names of its columns. With the layout that was planned for it, where its ranges
+    begin, if it does not say that itself."""
 
     def names(keys: Sequence[SortKey]) -> tuple[SortedName, ...]:
         columns = ((key, key.expression.column) for key in keys if isinstance(key.expression, Ref))
@@ -62,12 +63,18 @@ def wanted_for(target: StreamTarget) -> Wanted:
     def plain(columns: frozenset[Column]) -> tuple[str, ...]:
         return tuple(column.name for column in sorted(columns, key=lambda column: column.id))
 
+    planned = (
+        layout.partitioning.function if layout is not None and isinstance(layout.partitioning, Partitioned) else None
+    )
+    boundaries = None
+    if isinstance(planned, RangeFunction) and target.reference is None and not isinstance(planned.boundaries, Sampled):
+        boundaries = planned.boundaries
     return Wanted(
         names(target.clustered_by),
         names(target.sorted_by),
         target.range_partitioned,
-        target.partitions,
-        None,
+        target.partitions if boundaries is None else None,
+        boundaries,
         target.reference,
         tuple(DeclaredKey(plain(key)) for key in target.keys),
         tuple(DeclaredDependency(plain(d.determinant), plain(d.dependent)) for d in target.dependencies),

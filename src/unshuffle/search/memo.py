@@ -50,6 +50,8 @@ class Sizes(Protocol):
 
     def kept(self, column: Column) -> float: ...
 
+    def counted_on(self, column: Column) -> float: ...
+
 
 Estimator = Callable[[Plan, Sequence[Any], Dependencies], Any]
 Explore = Callable[[Plan, "Memo"], Iterator[Plan]]

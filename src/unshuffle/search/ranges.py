@@ -76,9 +76,9 @@ class Spread:
             return None
         return _function(divide(self.histogram, self.histogram.rows / count, columns).ranges)
 
-    def divided_evenly(self, count: int) -> Partitioned | None:
-        """At most so many ranges on all columns, wherever it is best to cut."""
-        function = _even(self.histogram, count) if count > 1 else None
+    def divided_evenly(self, most: int, columns: int = 1) -> Partitioned | None:
+        """At most so many ranges on the first columns, wherever it is best to cut."""
+        function = _even(self.histogram, most, columns) if most > 1 else None
         return Partitioned(function, self.columns[: function.arity]) if function is not None else None
 
     def largest_share(self, function: RangeFunction) -> float:
@@ -127,8 +127,8 @@ def _histogram(key: RangeKey, known: ColumnStatistics) -> Histogram | None:
 
 
 @lru_cache(maxsize=256)
-def _even(histogram: Histogram, count: int) -> RangeFunction | None:
-    return _function(divide_into(histogram, count).ranges)
+def _even(histogram: Histogram, most: int, columns: int) -> RangeFunction | None:
+    return _function(divide_into(histogram, most, columns).ranges)
 
 
 def spreads_above(each: Implementation, group: Group) -> Iterator[Spread]:
