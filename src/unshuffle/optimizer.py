@@ -86,6 +86,7 @@ class Optimized:
     cost: float
     milliseconds: float
     trace: Trace
+    machine: Machine = field(default_factory=this_machine)
 
     @property
     def roots(self) -> tuple[Physical, ...]:
@@ -171,7 +172,7 @@ class _Run:
         milliseconds = (perf_counter() - begun) * 1000
         laid = (replace(each, layout=layout) for each, layout in zip(script.outputs, self.layouts, strict=True))
         plans = tuple(zip(laid, outputs, strict=True))
-        return Optimized(plans, spools, subqueries, cost, milliseconds, self.trace)
+        return Optimized(plans, spools, subqueries, cost, milliseconds, self.trace, self.model.machine)
 
     def ranked(
         self, outputs: Sequence[Physical], subqueries: Sequence[tuple[Plan, Physical]]

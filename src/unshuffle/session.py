@@ -561,7 +561,8 @@ class Session:
         machine = this_machine()
         if self._spark is not None and self._plain is None:
             context = self._spark.sparkContext
-            machine = replace(machine, cores=context.defaultParallelism)
+            files = int(context.getConf().get("spark.shuffle.sort.bypassMergeThreshold", str(machine.most_files)))
+            machine = replace(machine, cores=context.defaultParallelism, most_files=files)
             if (context.master or "").split("[")[0] == "local":
                 machine = replace(machine, network_byte=0.0)  # all tasks run in one process
         return Options(machine=machine, disabled=NOT_RUN, keeps=keeps)

@@ -25,7 +25,7 @@ from unshuffle.properties import (
     partitions_of,
 )
 from unshuffle.properties.exchange import ConcatMerge, PartialMerge, PartialPartitioning, RandomMerge, SortMerge
-from unshuffle.render import numbers
+from unshuffle.render import numbers, writers
 from unshuffle.render.boundaries import when_chosen, why_then
 from unshuffle.render.layouts import Layouts
 from unshuffle.render.names import Names
@@ -42,6 +42,7 @@ class Telling:
         self._drawing = drawing
         self._words = drawing.words
         self._names = drawing.names
+        self._machine = drawing.optimized.machine
         self.reasons = reasons
 
     # --- what stays
@@ -148,6 +149,8 @@ class Telling:
             yield f"     {self.forced(each)}"
             if boundaries := why_then(each.node, self._names):
                 yield f"     {boundaries}"
+            if written := writers.remedy(each.node, self._machine):
+                yield f"     {written}"
             if remedy := self.remedy(each):
                 yield f"     {remedy}"
 
@@ -177,6 +180,7 @@ class Telling:
         scheme = getattr(how, "scheme", None)
         merge = getattr(how, "merge", None)
         columns = scheme.columns if isinstance(scheme, Partitioned) else ()
+        writing = writers.writing_of(kept.node)
         return {
             "topology": _TOPOLOGY[type(how)],
             "scheme": _scheme(scheme),
@@ -192,6 +196,8 @@ class Telling:
             "boundaries": when_chosen(operator),
             "boundaries_why": why_then(kept.node, self._names),
             "again_seconds": kept.node.own.again,
+            "writer": None if writing is None else writing.writer(self._machine),
+            "writer_why": None if writing is None else writers.why_so(writing, self._machine),
         }
 
     def _sort(self, kept: Kept) -> Json:
