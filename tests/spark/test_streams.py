@@ -333,6 +333,28 @@ def test_ranges_to_store_are_chosen_without_a_look_where_it_is_known_how_rows_li
         assert done.measured.exchanges == 0
 
 
+def test_a_frame_of_a_stream_is_optimized_with_its_layout(spark: SparkSession, pages: Path) -> None:
+    """Whichever version it reads; but only if it reads that version whole, and as it is."""
+    session = Session(spark)
+    first = session.read_stream(pages / "pages.ss")
+    again = ["size"]
+    session.write_stream(pages / "files.parquet", pages / "pages.ss", clustered_by=again, partitions=3, overwrite=True)
+    second = session.read_stream(pages / "pages.ss")
+    stream = open_stream(str(pages / "pages.ss"))
+
+    def version(frame: DataFrame) -> int | None:
+        grouped = frame.groupBy("host").agg({"size": "max", "*": "count"})
+        assert rows(session.optimize(grouped)) == rows(grouped)
+        (scan,) = {id(n): n for n in session._read(grouped).operators() if isinstance(n, Scan)}.values()
+        return None if scan.stream is None else scan.stream.version
+
+    assert (version(first), version(second)) == (1, 2)
+    assert version(spark.read.parquet(*stream.paths)) == 2
+    assert version(spark.read.parquet(*stream.paths[1:])) is None
+    assert version(spark.read.schema("size bigint, host bigint").parquet(*stream.paths)) is None
+    assert version(spark.read.parquet(str(pages / "pages.ss"))) is None
+
+
 def test_a_stream_is_bound_with_all_that_is_known_of_it(spark: SparkSession, place: Path) -> None:
     session = Session(spark, tables=place)
     session.write_stream(
