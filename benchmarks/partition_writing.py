@@ -6,6 +6,9 @@ partition and write one file with an index of where each begins (index-based). S
 partitions, in a Spark of its own; the time is that of the stage that writes, the best of some runs, over the time of the
 traditional writer at 250, as in the paper.
 
+Beside the number of partitions at which the two were found to cost the same stands the one that the cost model predicts
+(`unshuffle.cost.shuffle_writing`), with the constants in use and with those that these runs suggest.
+
 `benchmarks/results/partition_writing.json` gets every number, `partition_writing.png` the figure.
 """
 
@@ -17,6 +20,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +31,11 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 
 from benchmarks import report  # noqa: E402
 
-COUNTS = (250, 500, 1000, 2000, 4000)
+from unshuffle.cost.machine import Machine, this_machine  # noqa: E402
+from unshuffle.cost.shuffle_writing import crossing  # noqa: E402
+
+COUNTS = (25, 50, 100, 250, 500, 1000, 2000, 4000)
+UNIT = 250  # partitions, of which the time of the traditional writer is 1
 WRITERS = {"traditional": 1_000_000, "index-based": 0}  # the most partitions with a file each
 
 
@@ -53,20 +61,58 @@ def measure(threshold: int, rows: int, runs: int) -> dict[int, float]:
     frame.count()
     context = spark.sparkContext._jsc.sc()
     found: dict[int, float] = {}
-    for _ in range(runs):
-        for count in COUNTS:
+    for run in range(runs + 1):
+        for count in COUNTS if run else COUNTS[-2:]:  # the first writes of a JVM are slow
             exchange = frame.repartition(count, "a")._jdf.queryExecution().executedPlan()
             dependency = exchange.shuffleDependency()
             began = time.perf_counter()
             context.submitMapStage(dependency).get()  # partitions are written, and nobody reads them
-            found[count] = min(found.get(count, float("inf")), time.perf_counter() - began)
+            if run:
+                found[count] = min(found.get(count, float("inf")), time.perf_counter() - began)
     spark.stop()
     return found
 
 
+def crossed(found: dict[str, dict[int, float]]) -> float | None:
+    """The number of partitions from which on an index was faster; None if it never was, 0 if always."""
+    before = 0
+    for count in COUNTS:
+        more = found["traditional"][count] - found["index-based"][count]
+        if more > 0 and before == 0:
+            return 0.0
+        if more > 0:
+            less = found["index-based"][before] - found["traditional"][before]
+            return before + (count - before) * less / (less + more)
+        before = count
+    return None
+
+
+def suggested(found: dict[str, dict[int, float]], rows: int) -> Machine:
+    """Constants by which the model meets the lines through the measured times. Each core ran one task."""
+    slopes, starts = {}, {}
+    for name, seconds in found.items():
+        middle, average = sum(COUNTS) / len(COUNTS), sum(seconds.values()) / len(COUNTS)
+        along = sum((count - middle) ** 2 for count in COUNTS)
+        slopes[name] = sum((count - middle) * (seconds[count] - average) for count in COUNTS) / along
+        starts[name] = average - slopes[name] * middle
+    sorting = max(0.0, starts["index-based"] - starts["traditional"]) / (rows / (os.cpu_count() or 1))
+    block, index_block = max(0.0, slopes["traditional"]), max(0.0, slopes["index-based"])
+    return replace(this_machine(), block=block, index_block=index_block, index_row=sorting)
+
+
+def told(found: dict[str, dict[int, float]], rows: int) -> dict[str, Any]:
+    of_a_task, used, fitted = rows / (os.cpu_count() or 1), this_machine(), suggested(found, rows)
+    return {
+        "measured": crossed(found),
+        "predicted": crossing(used, of_a_task),
+        "predicted with suggested constants": crossing(fitted, of_a_task),
+        "suggested": {name: getattr(fitted, name) for name in ("block", "index_block", "index_row")},
+    }
+
+
 def drawn(found: dict[str, dict[int, float]], pyplot: Any) -> Any:
     figure, plot = pyplot.subplots(figsize=(6, 4))
-    unit = found["traditional"][COUNTS[0]]
+    unit = found["traditional"][UNIT]
     for name, seconds in found.items():
         plot.plot(COUNTS, [seconds[count] / unit for count in COUNTS], marker="o", label=name)
     plot.set_xlabel("partitions")
@@ -89,10 +135,13 @@ def main() -> None:
         command = [sys.executable, __file__, "--measure", str(threshold), "--rows", str(chosen.rows)]
         done = subprocess.run([*command, "--runs", str(chosen.runs)], stdout=subprocess.PIPE, text=True, check=True)
         found[name] = {int(count): seconds for count, seconds in json.loads(done.stdout.splitlines()[-1]).items()}
-    unit = found["traditional"][COUNTS[0]]
+    unit = found["traditional"][UNIT]
     for count in COUNTS:
         print(f"{count:>6,}", *(f"{name} {found[name][count] / unit:.2f}" for name in WRITERS))
-    report.write("partition_writing", {"rows": chosen.rows, "seconds": found}, partial(drawn, found))
+    predicted = told(found, chosen.rows)
+    print("an index is faster from so many partitions on:", json.dumps(predicted))
+    numbers = {"rows": chosen.rows, "seconds": found, "crossing": predicted}
+    report.write("partition_writing", numbers, partial(drawn, found))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.cost.cardinality import distinct_after, estimate
 from unshuffle.cost.machine import Machine, this_machine
 from unshuffle.cost.model import CostModel
-from unshuffle.properties import Dependencies, Exactly, Partitioned, Replicated, Required
+from unshuffle.properties import Delivered, Dependencies, Exactly, Partitioned, Replicated, Required
 from unshuffle.properties.through import through_project
 from unshuffle.rules import aggregates, decompose, joins, super_operators, tops
 from unshuffle.rules.implement import Implement
@@ -43,6 +43,7 @@ from unshuffle.rules.sorted_inputs import is_sorted_as_planned
 from unshuffle.search.implementation import Implementation
 from unshuffle.search.memo import Group, Memo, is_repeatable
 from unshuffle.search.optimize import Accepts, Search
+from unshuffle.search.output_ranges import known_ranges
 from unshuffle.search.ranked import Ranking
 from unshuffle.search.trace import Trace
 
@@ -93,6 +94,7 @@ class Optimized:
     cost: float
     milliseconds: float
     trace: Trace
+    machine: Machine = field(default_factory=this_machine)
     super_operators: tuple[SuperOperator, ...] = ()
 
     @property
@@ -157,12 +159,16 @@ class _Run:
         self.roots = [self.memo.insert(plan) for plan in plans]
         if super_operators.OF_OUTPUTS.__name__ not in options.disabled:
             super_operators.OF_OUTPUTS(self.roots, self.memo)
-        self.wanted = [_wanted(output) for output in script.outputs]
         self.apart = [(plan, self.memo.insert(gathered(plan))) for plan in _standing_alone(script)]
         self._keeps = options.keeps
         self._again: dict[int, list[Implementation]] = {}  # how each use of a shared rowset computes it for itself
         self.trace = trace
         self.search.prepare([*self.roots, *(group for _, group in self.apart)])
+        self.layouts = [
+            known_ranges(self.search, output, group) or output.layout
+            for output, group in zip(script.outputs, self.roots, strict=True)
+        ]
+        self.wanted = list(map(_wanted, self.layouts))
 
     def result(
         self,
@@ -175,8 +181,9 @@ class _Run:
     ) -> Optimized:
         self.trace.groups, self.trace.expressions = len(self.memo.groups), self.memo.size
         milliseconds = (perf_counter() - begun) * 1000
-        plans = tuple(zip(script.outputs, outputs, strict=True))
-        found = Optimized(plans, spools, subqueries, cost, milliseconds, self.trace)
+        laid = (replace(each, layout=layout) for each, layout in zip(script.outputs, self.layouts, strict=True))
+        plans = tuple(zip(laid, outputs, strict=True))
+        found = Optimized(plans, spools, subqueries, cost, milliseconds, self.trace, self.model.machine)
         return replace(found, super_operators=tuple(self._super_operators(found.roots)))
 
     def _super_operators(self, roots: Sequence[Physical]) -> Iterator[SuperOperator]:
@@ -333,11 +340,10 @@ class _Run:
 TRIED = 3
 
 
-def _wanted(output: Output) -> Required:
-    layout = output.layout.partitioning if output.layout is not None else None
-    if not isinstance(layout, Partitioned):
+def _wanted(layout: Delivered | None) -> Required:
+    if layout is None or not isinstance(layout.partitioning, Partitioned):
         return Required()
-    return Required(Exactly(layout), output.layout.local if output.layout is not None else ())
+    return Required(Exactly(layout.partitioning), layout.local)
 
 
 def _ends_in_exchange(plan: Physical) -> bool:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from unshuffle.catalog.stored_statistics import StoredStatistics
+    from unshuffle.properties import Delivered
 
 ExplainFormat = Literal["text", "json", "dot", "html"]
 Params = Mapping[str, object]
@@ -157,7 +158,9 @@ class Session:
         self._declarations = Declarations(catalog, self._counting, step)
         self._optimize_ms = 0.0
         self._left: tuple[str, ...] = ()  # of what ran last: what was left to Spark as it stands, and why
-        self._as_planned = False  # whether the rest of it was run as it was planned
+        self._laid: tuple[
+            Delivered | None, ...
+        ] = ()  # how the rows of each output lie, if it was run as it was planned
         self._added: Callable[[], tuple[str, ...]] = tuple  # the exchanges that Spark adds to it
         self._plain: str | None = None  # why nothing is optimized
         if spark is not None:
@@ -232,15 +235,16 @@ class Session:
                 files.PendingOutputs(self.spark) as pending,
                 streams.PendingStreams(self.spark) as stored,
             ):
-                for output, plain, (frame, _) in zip(script.outputs, frames, counted, strict=True):
+                layouts = self._laid or (None,) * len(frames)
+                for output, plain, (frame, _), layout in zip(script.outputs, frames, counted, layouts, strict=True):
                     match output.target:
                         case Target() as target:
                             pending.write(frame, [c.name for c in output.plan.columns], target)
                         case StreamTarget() as target:
                             with located(output.span):
-                                is_laid = output.layout is not None and self._as_planned
-                                laid: streams.Laid = "partitioned" if is_laid else "anyhow"
-                                stored.write(frame, target.path, wanted_for(target), sample=plain, laid=laid)
+                                laid: streams.Laid = "partitioned" if layout is not None else "anyhow"
+                                wanted = wanted_for(target, layout)
+                                stored.write(frame, target.path, wanted, sample=plain, laid=laid)
                         case None:
                             results.consume(frame)
                 stored.commit()
@@ -290,7 +294,8 @@ class Session:
         self._refuse_connect("comparing")
         script = self._bind_file(file, params)
         # Nothing is written, so rows need not lie in any way.
-        script = replace(script, outputs=tuple(replace(output, layout=None) for output in script.outputs))
+        unwritten = tuple(replace(output, target=None, layout=None) for output in script.outputs)
+        script = replace(script, outputs=unwritten)
         from unshuffle.spark import compare, results
 
         sides: dict[str, list[Any]] = {"baseline": [], "optimized": []}
@@ -538,11 +543,11 @@ class Session:
         except UnshuffleError as error:
             # Whatever went wrong on our side, plain Spark may do it; and if not, its error is the user's.
             self._left, self._added = (str(error),), tuple
-            self._as_planned = False
+            self._laid = ()
             with self._straight(script) as frames:
                 yield frames
             return
-        self._as_planned = True
+        self._laid = tuple(output.layout for output, _ in optimized.outputs)
         try:
             yield frames
         finally:
@@ -556,7 +561,8 @@ class Session:
         machine = this_machine()
         if self._spark is not None and self._plain is None:
             context = self._spark.sparkContext
-            machine = replace(machine, cores=context.defaultParallelism)
+            files = int(context.getConf().get("spark.shuffle.sort.bypassMergeThreshold", str(machine.most_files)))
+            machine = replace(machine, cores=context.defaultParallelism, most_files=files)
             if (context.master or "").split("[")[0] == "local":
                 machine = replace(machine, network_byte=0.0)  # all tasks run in one process
         return Options(machine=machine, disabled=NOT_RUN, keeps=keeps)

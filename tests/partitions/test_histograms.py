@@ -183,3 +183,17 @@ def test_from_the_statistics_of_a_column() -> None:
 
 def test_a_histogram_can_be_scaled_to_bytes() -> None:
     assert of(pa.int64(), 0, 10).scaled(8).rows == 800
+
+
+def test_within_keeps_the_rows_of_some_intervals() -> None:
+    """Intervals may touch, repeat, come in any order, and reach beyond all rows or end on more columns than there are."""
+    key = (Key(pa.int64()),)
+    even = of_partitions(key, [(interval((low,), (low + 10,)), 100) for low in range(0, 50, 10)])
+    kept = even.within([interval((30,), None), interval((5,), (10,)), interval((5,), (10,)), only((12, "x"))])
+    assert [(str(bucket.interval), round(bucket.rows)) for bucket in kept.buckets] == [
+        ("[(5), (10))", 50),
+        ("[(12), after (12))", 10),
+        ("[(30), (40))", 100),
+        ("[(40), (50))", 100),
+    ]
+    assert even.within([interval((60,), None)]).rows == 0

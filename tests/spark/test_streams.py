@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -270,6 +272,87 @@ def test_a_script_writes_streams_and_reads_them(spark: SparkSession, place: Path
     )
     assert open_stream(str(place / "by_user.ss")).version == 2
     assert rows(session.sql("select * from by_user")) == rows(spark.read.parquet(str(place / "orders.parquet")))
+
+
+@pytest.fixture
+def pages(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stream in ranges of (domain, host), and the same rows as files."""
+    made = random.Random(3)
+    domains, hosts = (
+        [f"d{int(made.expovariate(0.1)):03}" for _ in range(2000)],
+        [made.randrange(50) for _ in range(2000)],
+    )
+    table = pa.table(
+        {"domain": domains, "host": pa.array(hosts, pa.int64()), "size": pa.array(range(2000), pa.int64())}
+    )
+    pq.write_table(table, tmp_path / "files.parquet")
+    by = ["domain", "host"]
+    Session(spark).write_stream(
+        tmp_path / "files.parquet", tmp_path / "pages.ss", clustered_by=by, ranged=True, partitions=12
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "looks"),
+    [
+        # By the first of the columns it is stored by, by both, and of what a filter leaves: how rows lie is known.
+        ("SELECT * FROM pages", "RANGE CLUSTERED BY domain SORTED BY domain, size INTO 4", False),
+        ("SELECT * FROM pages", "RANGE CLUSTERED BY domain, host INTO 5", False),
+        ("SELECT * FROM pages WHERE domain < 'd008'", "RANGE CLUSTERED BY domain, host INTO 4", False),
+        # Of a column that it is not stored by, nothing is known; nor of groups, nor how many partitions rows should have.
+        ("SELECT domain, count(*) AS n FROM pages GROUP BY domain", "RANGE CLUSTERED BY domain INTO 3", True),
+        ("SELECT * FROM pages", "RANGE CLUSTERED BY size INTO 4", True),
+        ("SELECT * FROM pages", "RANGE CLUSTERED BY domain DESC INTO 4", True),
+        ("SELECT * FROM pages", "RANGE CLUSTERED BY domain", True),
+    ],
+)
+def test_ranges_to_store_are_chosen_without_a_look_where_it_is_known_how_rows_lie(
+    spark: SparkSession, pages: Path, monkeypatch: pytest.MonkeyPatch, query: str, output: str, looks: bool
+) -> None:
+    from unshuffle.spark import streams
+
+    looked: list[object] = []
+    choose = streams.choose
+    monkeypatch.setattr(streams, "choose", lambda *of: looked.append(of) or choose(*of))  # type: ignore[func-returns-value]
+    done = run(spark, pages, f'r = {query}; OUTPUT r TO SSTREAM "made.ss" {output};')
+    made = open_stream(str(pages / "made.ss"))
+    assert check(made) == ()
+    assert bool(looked) == looks
+    said = json.loads(Session(spark, tables=pages).explain(pages / "script.scope", format="json"))["plan"]["children"][
+        0
+    ]
+    assert said.get("boundaries") == ("chosen at run time, by a second run" if looks else None)
+    plain = spark.sql(query.replace("pages", "{pages}"), pages=spark.read.parquet(str(pages / "files.parquet")))
+    assert rows(spark.read.parquet(*made.paths)) == rows(plain)
+    if not looks:
+        sizes = [each.rows for each in made.manifest.partitions]
+        assert len(sizes) > 2
+        assert max(sizes) <= 2 * sum(sizes) / len(sizes)
+        assert done.measured.exchanges == 0
+
+
+def test_a_frame_of_a_stream_is_optimized_with_its_layout(spark: SparkSession, pages: Path) -> None:
+    """Whichever version it reads; but only if it reads that version whole, and as it is."""
+    session = Session(spark)
+    first = session.read_stream(pages / "pages.ss")
+    again = ["size"]
+    session.write_stream(pages / "files.parquet", pages / "pages.ss", clustered_by=again, partitions=3, overwrite=True)
+    second = session.read_stream(pages / "pages.ss")
+    stream = open_stream(str(pages / "pages.ss"))
+
+    def version(frame: DataFrame) -> int | None:
+        grouped = frame.groupBy("host").agg({"size": "max", "*": "count"})
+        assert rows(session.optimize(grouped)) == rows(grouped)
+        (scan,) = {id(n): n for n in session._read(grouped).operators() if isinstance(n, Scan)}.values()
+        return None if scan.stream is None else scan.stream.version
+
+    assert (version(first), version(second)) == (1, 2)
+    assert version(spark.read.parquet(*stream.paths)) == 2
+    assert version(spark.read.parquet(*stream.paths[1:])) is None
+    assert version(spark.read.schema("size bigint, host bigint").parquet(*stream.paths)) is None
+    assert version(spark.read.parquet(str(pages / "pages.ss"))) is None
 
 
 def test_a_stream_is_bound_with_all_that_is_known_of_it(spark: SparkSession, place: Path) -> None:

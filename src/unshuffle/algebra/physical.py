@@ -66,6 +66,7 @@ class Cost:
     disk: float = 0.0
     network: float = 0.0
     startup: float = 0.0
+    again: float = 0.0  # of these, to compute the rows below once more: to look at them first, or for several readers
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class _Gathered:
         width = self._width(type)
         solid = rows * (1.0 - null_fraction)
         distinct = self._distinct(type, low, high, solid, width) if domain is None else _domain_drawn(solid, domain)
-        return ColumnStatistics(distinct, null_fraction, low, high, width)
+        return ColumnStatistics(distinct, null_fraction, low, high, width, sampled=domain is not None)
 
     def _width(self, type: pa.DataType) -> float:
         if not (pa.types.is_string(type) or pa.types.is_binary(type)):

@@ -42,6 +42,7 @@ class ColumnStatistics:
     width: float | None = None  # average bytes of a value
     common: tuple[tuple[Any, float], ...] = ()
     histogram: Histogram | None = None
+    sampled: bool = False  # `distinct` is from how often values come again in some rows
 
     @property
     def all_values_known(self) -> bool:

@@ -109,6 +109,21 @@ class Estimate:
             most = max(most, nulls, known.common[0][1] if known.common else 0.0)
         return most
 
+    def counted_on(self, column: Column) -> float:
+        """The rows that a column's values were counted on: those of its table, or groups of them."""
+        origins = self.origins.get(column)
+        return origins[0][0].population if origins else self.rows
+
+    def kept(self, column: Column) -> float:
+        """Of the rows that a column's values were counted on, the fraction that is left, apart from what conditions on the
+        column itself took away: only of those it is known which they are."""
+        origins = self.origins.get(column)
+        if not origins:
+            return 1.0
+        relation, name = origins[0]
+        counted = relation.population * self.own.get((relation, name), 1.0)
+        return min(1.0, self.remaining.get(relation, counted) / counted) if counted > 0.0 else 1.0
+
     def essential(self, columns: Iterable[Column]) -> tuple[Column, ...]:
         """Of these columns, some that determine the others."""
         needed = tuple(dict.fromkeys(columns))

@@ -27,7 +27,10 @@ class Machine:
     # --- fixed costs
     stage: float = 0.02  # to begin a stage: adaptive planning, scheduling, the first task's set-up
     task: float = 0.002  # to start a task and take back its result
-    block: float = 0.000_06  # to write and open one of the n x m pieces of a shuffle
+    block: float = 0.000_06  # to write and open one of the n x m pieces of a shuffle, each a file
+    index_block: float = 0.000_015  # the same where the pieces of a task are in one file, with an index
+
+    most_files: int = 200  # partitions that Spark writes a file each for: spark.shuffle.sort.bypassMergeThreshold
 
     # --- a row at a time, on one core
     scan_row: float = 35e-9
@@ -50,6 +53,7 @@ class Machine:
     compare: float = 25e-9  # a sort: times rows, times log2 of the rows of a partition
     sort_row: float = 150e-9
     send_row: float = 150e-9  # an exchange: hash, serialize, write
+    index_row: float = 13e-9  # beyond that, to sort rows by their partition: of pieces in one file with an index
     receive_row: float = 75e-9
     range_row: float = 80e-9  # beyond send_row: sampling and binary search
     window_row: float = 85e-9  # to collect the rows of a group
@@ -125,9 +129,10 @@ def _constants(path: Path) -> dict[str, Any]:
 
 
 def _check(path: str | Path, name: str, value: Any) -> None:
-    if name == "cores":
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise UserError(f"{path}: cores is {value!r}, and must be a whole number from 1")
+    if name in ("cores", "most_files"):
+        least_count = 1 if name == "cores" else 0
+        if not isinstance(value, int) or isinstance(value, bool) or value < least_count:
+            raise UserError(f"{path}: {name} is {value!r}, and must be a whole number from {least_count}")
         return
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     least = "more than 0" if name.endswith(("_bytes", "_memory")) else "0 or more"

@@ -24,6 +24,7 @@ from unshuffle.algebra.predicates import conjuncts
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.cost.machine import Machine
 from unshuffle.cost.patterns import slow_patterns
+from unshuffle.cost.shuffle_writing import Writing
 from unshuffle.properties import (
     FullMerge,
     InitialPartitioning,
@@ -332,11 +333,12 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
     merge = op.how.merge if isinstance(op.how, Repartitioning | FullMerge) else None
     if isinstance(merge, SortMerge):
         receiving += given.rows * model.sorting(merge.keys, given.partitions)
-    cpu = model.elapsed(sending, given) + model.elapsed(receiving, output)
+    writing = Writing(given.rows, given.partitions, output.partitions)
+    writer = writing.writer(m)
+    cpu = model.elapsed(sending + writing.sorting(m, writer), given) + model.elapsed(receiving, output)
     disk = model.elapsed(given.bytes * m.disk_byte, given)
     network = model.elapsed(given.bytes * m.network_byte, output)
-    blocks = max(1, given.partitions) * max(1, output.partitions) * m.block / m.cores
-    startup = model.start(output.partitions) + blocks
+    startup = model.start(output.partitions) + writing.pieces(m, writer) / m.cores
     return Cost(cpu + disk + network + startup, cpu=cpu, disk=disk, network=network, startup=startup)
 
 

@@ -5,55 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unshuffle.algebra.expressions import Ref, SortKey
-from unshuffle.algebra.logical import Files, Format, Scan, StreamTarget
+from unshuffle.algebra.logical import Scan, StreamTarget
+from unshuffle.algebra.stored import stream_scan
 from unshuffle.catalog.declared import DeclaredDependency, DeclaredKey
-from unshuffle.catalog.schema import Column, ColumnNumbers, Dependency
-from unshuffle.catalog.statistics import TableStatistics
+from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.errors import Span
-from unshuffle.properties import Delivered, Partitioned, Sorted
+from unshuffle.properties import Delivered, Partitioned, RangeFunction, Sampled, Sorted
 from unshuffle.streams.manifest import SortedName
-from unshuffle.streams.statistics import statistics_of
 from unshuffle.streams.store import Stream
 from unshuffle.streams.wanted import Settled, Wanted
 
 
 def scan_of(stream: Stream, label: str, numbers: ColumnNumbers, span: Span | None) -> Scan:
     """A scan of exactly the files that a version of a stream names."""
-    manifest = stream.manifest
-    columns = {name: numbers.new(name, type) for name, type in manifest.schema}
-
-    def named(names: tuple[str, ...]) -> frozenset[Column]:
-        return frozenset(columns[name] for name in names)
-
-    files = Files(
-        stream.paths,
-        Format("Parquet"),
-        rows=manifest.rows,
-        bytes=manifest.bytes,
-        stored=manifest.schema,
-        version=hash((stream.path, manifest.writer)),
-    )
-    known = tuple((columns[name], found) for name, found in statistics_of(stream))
-    layout = Partitioned(manifest.function, tuple(columns[name] for name in manifest.function_names))
-    order = tuple(Sorted(columns[each.name], each.descending, each.nulls_first) for each in manifest.sorted_by)
-    return Scan(
-        label,
-        files,
-        tuple(columns.values()),
-        tuple(named(each.columns) for each in manifest.keys),
-        tuple(Dependency(named(d.determinant), named(d.dependent)) for d in manifest.dependencies),
-        span,
-        TableStatistics(float(manifest.rows), float(manifest.bytes), known),
-        layout=Delivered(layout, order),
-        stored=Delivered(layout, order),
-        spread=manifest.histogram,
-        spread_on=tuple(columns[each.name] for each in manifest.clustered_by),
-        stream=stream,
-    )
+    columns = {name: numbers.new(name, type) for name, type in stream.manifest.schema}
+    return stream_scan(stream, label, columns, span)
 
 
-def wanted_for(target: StreamTarget) -> Wanted:
-    """What an OUTPUT says of a stream, by the names of its columns."""
+def wanted_for(target: StreamTarget, layout: Delivered | None = None) -> Wanted:
+    """What an OUTPUT says of a stream, by the names of its columns. With the layout that was planned for it, where its ranges
+    begin, if it does not say that itself."""
 
     def names(keys: Sequence[SortKey]) -> tuple[SortedName, ...]:
         columns = ((key, key.expression.column) for key in keys if isinstance(key.expression, Ref))
@@ -62,12 +33,18 @@ def wanted_for(target: StreamTarget) -> Wanted:
     def plain(columns: frozenset[Column]) -> tuple[str, ...]:
         return tuple(column.name for column in sorted(columns, key=lambda column: column.id))
 
+    planned = (
+        layout.partitioning.function if layout is not None and isinstance(layout.partitioning, Partitioned) else None
+    )
+    boundaries = None
+    if isinstance(planned, RangeFunction) and target.reference is None and not isinstance(planned.boundaries, Sampled):
+        boundaries = planned.boundaries
     return Wanted(
         names(target.clustered_by),
         names(target.sorted_by),
         target.range_partitioned,
-        target.partitions,
-        None,
+        target.partitions if boundaries is None else None,
+        boundaries,
         target.reference,
         tuple(DeclaredKey(plain(key)) for key in target.keys),
         tuple(DeclaredDependency(plain(d.determinant), plain(d.dependent)) for d in target.dependencies),

@@ -11,7 +11,7 @@ Pure Python; nothing here knows an operator or an engine. The algebra of layouts
 what follows from them; here are the numbers. `Ranges` has the fields of its `RangeFunction`, and takes its keys as they are.
 """
 
-from unshuffle.partitions.boundaries import Division, divide
+from unshuffle.partitions.boundaries import Division, divide, divide_into
 from unshuffle.partitions.connection import (
     Connections,
     Filter,
@@ -72,6 +72,7 @@ __all__ = [
     "decoded_interval",
     "decoded_ranges",
     "divide",
+    "divide_into",
     "encoded_histogram",
     "encoded_interval",
     "encoded_ranges",

@@ -44,6 +44,8 @@ from unshuffle.partitions.intervals import Boundary, Cut, Order, Place, Ranges, 
 from unshuffle.partitions.values import after_beginning, from_number
 
 TEXTS = (pa.string(), pa.large_string())
+_ROUNDS = 12  # in which a target is looked for that makes a certain number of ranges
+_EVEN = 1.1  # the largest range over the average: good enough
 MOST_PARTS = 100_000  # of one bucket: a bound on what a wild target can ask for
 
 
@@ -105,6 +107,24 @@ def divide(
         if starts[at] in heavy and isclose(part, heavy[starts[at]].rows):
             alone.append(len(sizes) - 1)
     return Division(Ranges(histogram.keys, tuple(chosen)).plain(), tuple(sizes), tuple(alone))
+
+
+def divide_into(histogram: Histogram, most: int, columns: int | None = None) -> Division:
+    """At most so many ranges, as even as can be: fewer where there are no more values to cut at."""
+    best = Division(Ranges(histogram.keys, ()).plain(), (histogram.rows,))
+    # A smaller target makes more ranges. That of an equal share comes first, and then what is between too many and too few.
+    few, many, target = 2.0 * histogram.rows / most, 0.0, histogram.rows / most
+    for _ in range(_ROUNDS if histogram.rows > 0 else 0):
+        found = divide(histogram, target, columns)
+        if len(found.sizes) > most:
+            many = target
+        else:
+            few = target
+            best = max(best, found, key=lambda each: (len(each.sizes), -each.skew))
+            if len(found.sizes) == most and found.skew <= _EVEN:
+                break
+        target = (few + many) / 2
+    return best
 
 
 def _measured(histogram: Histogram, candidates: dict[Place, Boundary]) -> tuple[list[Boundary], list[float]]:

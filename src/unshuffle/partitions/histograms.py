@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import isfinite
 from typing import Any
 
@@ -98,8 +98,36 @@ class Histogram:
         """All rows together, cut wherever one of them is. Keys must be the same."""
         return reduce(_united, others, self)
 
+    def within(self, where: Iterable[Interval]) -> Histogram:
+        """The rows that lie in some intervals. Ends on more columns than the histogram has are widened to those it has."""
+        columns = len(self.keys)
+        made: list[Bucket] = []
+        reached: Place = ()
+        for low, high in sorted({(_low(each.low, columns), _high(each.high, columns)) for each in where}, key=self._at):
+            cuts = {self._order.place(cut): cut for cut in (low, high)}
+            cuts |= {
+                place: cut for place, cut in self.ends() if self._order.place(low) < place < self._order.place(high)
+            }
+            inside = [each for each in sorted(cuts.items()) if each[0] >= reached]
+            for one, other in pairwise(inside):
+                rows = self.rows_below_place(*other) - self.rows_below_place(*one)
+                made += [Bucket(Interval(one[1], other[1]), rows)] if rows > 0 else []
+                reached = other[0]
+        return Histogram(self.keys, tuple(made))
+
+    def _at(self, ends: tuple[Cut, Cut]) -> Place:
+        return self._order.place(ends[0])
+
     def scaled(self, factor: float) -> Histogram:
         return Histogram(self.keys, tuple(Bucket(each.interval, each.rows * factor) for each in self.buckets))
+
+
+def _low(cut: Cut, columns: int) -> Cut:
+    return cut if len(cut.values) <= columns else Cut(cut.values[:columns])
+
+
+def _high(cut: Cut, columns: int) -> Cut:
+    return cut if len(cut.values) <= columns else Cut(cut.values[:columns], after=True)
 
 
 def _united(one: Histogram, other: Histogram) -> Histogram:

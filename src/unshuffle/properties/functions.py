@@ -22,7 +22,7 @@ folded by 4 send h = 6 to partition 0, while h mod 4 is 2. That layout has a key
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -66,11 +66,13 @@ class RangeKey:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Boundaries chosen while the plan runs. The name is their identity: give it to one exchange, or to several that
-    really share their boundaries."""
+    """Boundaries chosen while the plan runs (SIGMOD 2012, Figure 7). The name is their identity: give it to one exchange,
+    or to several that really share their boundaries. `instead` is how uneven the best boundaries are that were known when
+    the plan was made, the largest range over the average; None if none were known."""
 
     name: str
     partitions: int
+    instead: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,8 @@ class Drawing:
         if isinstance(getattr(how, "scheme", None), Replicated):
             return "Broadcast", []
         way = "read in place" if op.readers is not None else _TOPOLOGY[type(how)]
-        return "Exchange", [("", way), ("merging", self._merge(how))]
+        boundaries = "chosen at run time" if op.samples else ""
+        return "Exchange", [("", way), ("merging", self._merge(how)), ("boundaries", boundaries)]
 
     def _merge(self, how: Exchange) -> str:
         match getattr(how, "merge", None):

@@ -184,4 +184,6 @@ def target_facts(output: Output, names: Names) -> tuple[tuple[str, str], ...]:
             facts += [("sorted", names.order(target.sorted_by))] if target.sorted_by else []
             facts += [("into", str(target.partitions))] if target.partitions else []
             facts += [("reference", target.reference)] if target.reference else []
+            looks = target.range_partitioned and not target.reference and output.layout is None
+            facts += [("boundaries", "chosen at run time, by a second run")] if looks else []
     return tuple(facts)

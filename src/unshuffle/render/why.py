@@ -25,7 +25,8 @@ from unshuffle.properties import (
     partitions_of,
 )
 from unshuffle.properties.exchange import ConcatMerge, PartialMerge, PartialPartitioning, RandomMerge, SortMerge
-from unshuffle.render import numbers
+from unshuffle.render import numbers, writers
+from unshuffle.render.boundaries import when_chosen, why_then
 from unshuffle.render.layouts import Layouts
 from unshuffle.render.names import Names
 from unshuffle.render.physical import Drawing
@@ -41,6 +42,7 @@ class Telling:
         self._drawing = drawing
         self._words = drawing.words
         self._names = drawing.names
+        self._machine = drawing.optimized.machine
         self.reasons = reasons
 
     # --- what stays
@@ -145,6 +147,10 @@ class Telling:
             amount = f"{self.moved(each.node)}, {numbers.rows(each.node.amount.rows)}"
             yield f"{number:>3}. {name} of {amount}  → {layout}"
             yield f"     {self.forced(each)}"
+            if boundaries := why_then(each.node, self._names):
+                yield f"     {boundaries}"
+            if written := writers.remedy(each.node, self._machine):
+                yield f"     {written}"
             if remedy := self.remedy(each):
                 yield f"     {remedy}"
 
@@ -174,6 +180,7 @@ class Telling:
         scheme = getattr(how, "scheme", None)
         merge = getattr(how, "merge", None)
         columns = scheme.columns if isinstance(scheme, Partitioned) else ()
+        writing = writers.writing_of(kept.node)
         return {
             "topology": _TOPOLOGY[type(how)],
             "scheme": _scheme(scheme),
@@ -186,6 +193,11 @@ class Telling:
             "seconds": kept.node.own.seconds,
             "would_go": self.remedy(kept),
             "in_place": operator.readers is not None,
+            "boundaries": when_chosen(operator),
+            "boundaries_why": why_then(kept.node, self._names),
+            "again_seconds": kept.node.own.again,
+            "writer": None if writing is None else writing.writer(self._machine),
+            "writer_why": None if writing is None else writers.why_so(writing, self._machine),
         }
 
     def _sort(self, kept: Kept) -> Json:

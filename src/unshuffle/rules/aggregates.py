@@ -220,10 +220,11 @@ def distinct_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     if not (_is_distinct(left) and _is_distinct(right) and is_deterministic(plan.condition)):
         return
     condition = join_condition(plan.condition, plan.left.columns, plan.right.columns)
+    inputs = tuple(cast(GroupBy, each).child for each in (left, right))
     if not condition.keys or not all(
-        _is_counted(column, cast(Group, child))
+        _is_counted(column, cast(Group, rows))
         for key in condition.keys
-        for column, child in zip(key.columns, plan.children, strict=True)
+        for column, rows in zip(key.columns, inputs, strict=True)
     ):
         return
     if not all(has_one_form(column.type) for child in plan.children for column in child.columns):
@@ -235,7 +236,6 @@ def distinct_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
         if key.columns[1] not in plan.columns and interchangeable(key.columns[0].type, key.columns[1].type)
     }
     keys = (*plan.left.columns, *(column for column in plan.right.columns if column not in needless))
-    inputs = tuple(cast(GroupBy, each).child for each in (left, right))
     joined = Join(JoinKind.INNER, inputs[0], inputs[1], plan.condition, keys)
     yield Project(GroupBy(joined, keys, ()), tuple((column, Ref(column)) for column in plan.columns))
 
@@ -245,9 +245,9 @@ def _is_distinct(plan: Plan) -> bool:
 
 
 def _is_counted(column: Column, group: Group) -> bool:
-    """Were its values counted, and not told from the size of files?"""
+    """Were its values counted, of all rows or of some, and not told from the size of files?"""
     known = group.estimate.columns.get(column)
-    return known is not None and (known.histogram is not None or bool(known.common))
+    return known is not None and (known.histogram is not None or bool(known.common) or known.sampled)
 
 
 RULES = (

@@ -45,7 +45,10 @@ def read_within(plan: Plan, context: Rewriting) -> Plan | None:
                 return None
             kept, all_ = logical_partitions(manifest, within=found).bytes, logical_partitions(manifest).bytes
             share = kept / all_ if all_ else 1.0
-            return replace(plan, child=replace(scan, within=found, share=share))
+            spread = scan.spread
+            if spread is not None and manifest.sorted_by[: len(manifest.clustered_by)] == manifest.clustered_by:
+                spread = spread.within(found)
+            return replace(plan, child=replace(scan, within=found, share=share, spread=spread))
     return None
 
 

@@ -43,7 +43,7 @@ from unshuffle.properties import (
 )
 from unshuffle.properties.requirements import PARALLEL, SERIAL
 from unshuffle.search.interest import candidates
-from unshuffle.search.ranges import clustering, ordering
+from unshuffle.search.ranges import clustering, ordering, unevenness
 
 if TYPE_CHECKING:
     from unshuffle.search.memo import Group
@@ -89,11 +89,13 @@ def exchanges(required: Required, group: Group, ideal: int) -> Iterator[Enforcem
             for layout in clustering(group, wish.maximum, ideal):
                 yield from _send_by_ranges(layout, local, group)
         case RangeOrdered():
-            for layout in ordering(group, wish.keys, ideal):
+            known = list(ordering(group, wish.keys, ideal))
+            for layout in known:
                 yield from _send_by_ranges(layout, local, group)
             shown = ",".join(map(str, wish.keys))
+            instead = min((each for layout in known if (each := unevenness(group, layout)) is not None), default=None)
             for count in partition_counts(group, ideal):
-                sample = Sampled(f"{group.number}:{shown}:{count}", count)
+                sample = Sampled(f"{group.number}:{shown}:{count}", count, instead)
                 yield from _send(ranged(wish.keys, sample), local, group)
         case Exactly(layout=layout):
             # Who bears NULL keys anywhere bears them in their place.

@@ -7,7 +7,7 @@ rule once for each expression; the budget bounds how many there may be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
@@ -29,7 +29,8 @@ from unshuffle.algebra.logical import (
 )
 from unshuffle.algebra.predicates import is_deterministic
 from unshuffle.catalog.schema import Column, ColumnNumbers
-from unshuffle.properties import Dependencies
+from unshuffle.catalog.statistics import ColumnStatistics
+from unshuffle.properties import Dependencies, Sorted
 from unshuffle.search.ranges import Spread
 from unshuffle.search.trace import Trace
 
@@ -43,6 +44,13 @@ class Sizes(Protocol):
     def width(self, columns: Iterable[Column]) -> float: ...
 
     def largest_share(self, columns: Iterable[Column]) -> float: ...
+
+    @property
+    def columns(self) -> Mapping[Column, ColumnStatistics]: ...
+
+    def kept(self, column: Column) -> float: ...
+
+    def counted_on(self, column: Column) -> float: ...
 
 
 Estimator = Callable[[Plan, Sequence[Any], Dependencies], Any]
@@ -68,7 +76,9 @@ class Group:
         self.counts: tuple[int, ...] = ()
         self.ordered: frozenset[Column] = frozenset()  # wanted in order, from one partition to the next
         self.stored = False  # is there a stored layout somewhere below?
-        self.spreads: tuple[Spread, ...] = ()  # how rows lie that come from stored ranges (search.ranges)
+        # How rows lie that come from stored ranges, and by the values that were counted of a column (search.ranges).
+        self.spreads: tuple[Spread, ...] = ()
+        self.counted: dict[Sorted, Spread | None] = {}
         # What any plan of the group costs at the least, and any exchange of it; the largest shares found so far.
         self.floors: list[float] = []
         self.least_move = 0.0

@@ -52,6 +52,7 @@ from unshuffle.search.implementation import Implementation
 from unshuffle.search.inputs import requests_of
 from unshuffle.search.interest import prepare
 from unshuffle.search.memo import Group
+from unshuffle.search.ranges import range_share
 from unshuffle.search.requests import (
     simplified,
 )
@@ -417,24 +418,17 @@ class Search:
                 return Amount(group.rows, group.bytes, number, 1 / number, group.waits)
             case Partitioned():
                 number = layout.function.partitions
-                share = self._range_share(group, layout)
-                if share is None:
-                    share = group.shares.get(layout.columns)
-                if share is None:
-                    share = group.shares[layout.columns] = float(group.estimate.largest_share(layout.columns))
+                share = self._share(group, layout)
                 return Amount(group.rows, group.bytes, number, min(1.0, max(1 / number, share)), group.waits)
 
     @staticmethod
-    def _range_share(group: Group, layout: Partitioned) -> float | None:
-        """The share of the largest range, where it is known how rows lie."""
-        function = layout.function
-        if not group.spreads or not isinstance(function, RangeFunction):
-            return None
-        if layout not in group.shares:
-            shares = (s.largest_share(function) for s in group.spreads if s.columns[: function.arity] == layout.columns)
-            group.shares[layout] = max(shares, default=-1.0)
-        share = group.shares[layout]
-        return share if share >= 0 else None
+    def _share(group: Group, layout: Partitioned) -> float:
+        """The share of the largest partition: of ranges, as far as it is known how rows lie, else of the commonest value."""
+        mark = layout if isinstance(layout.function, RangeFunction) else layout.columns
+        if mark not in group.shares:
+            share = range_share(group, layout)
+            group.shares[mark] = float(group.estimate.largest_share(layout.columns)) if share is None else share
+        return group.shares[mark]
 
     def build(
         self,
@@ -448,7 +442,7 @@ class Search:
         own = self.model.cost(operator, [each.amount for each in inputs], amount)
         if isinstance(operator, Move) and (operator.samples or operator.readers is not None):
             again = group.again * self._times_more(operator, inputs[0].amount, amount)
-            own = replace(own, seconds=own.seconds + again, cpu=own.cpu + again)
+            own = replace(own, seconds=own.seconds + again, cpu=own.cpu + again, again=again)
         total = own.seconds + sum(each.cost for each in inputs)
         return Physical(operator, inputs, delivered, group.facts, amount, own, total, alternative, group=group.number)
 

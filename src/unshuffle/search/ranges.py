@@ -1,22 +1,28 @@
-"""Layouts by ranges, made from what is stored in ranges (SIGMOD 2012, sections 3.2 and 3.3.2).
+"""Layouts by ranges whose boundaries are chosen when the plan is made (SIGMOD 2012, sections 3.2 and 3.3.2).
 
 Files that are stored in partitions say how their rows lie in the order of the columns that they are clustered by. From
-that, boundaries are chosen when the plan is made (`partitions.divide`, the paper's Algorithm 1): on the first of the columns
-if only those must be together, and for several inputs at once from all their rows together.
+that, boundaries are chosen (`partitions.divide`, the paper's Algorithm 1): on the first of the columns if only those must be
+together, and for several inputs at once from all their rows together. Where an order is wanted, the values that were counted
+of a column tell as much.
 
 Such a layout is a wish like any other. What it costs is found out by the search: stored partitions are read in place for
-it, other rows are sent.
+it, other rows are sent. The paper's other way (Figure 7) is to look at the rows first and choose boundaries when the plan
+runs. That is what Spark does when it is given none (`properties.Sampled`): all that is below the exchange is computed once
+more, for a sample. So boundaries that are chosen now save a pass, and may fit badly: how badly is `Spread.largest_share`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import takewhile
+from math import sqrt
 from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
-from unshuffle.partitions import Histogram, Ranges, divide
+from unshuffle.catalog.statistics import ColumnStatistics
+from unshuffle.partitions import Histogram, Ranges, divide, divide_into, of_column
 from unshuffle.properties import (
     CoPartitioned,
     Partitioned,
@@ -39,6 +45,8 @@ class Spread:
 
     columns: tuple[Column, ...]
     histogram: Histogram
+    # Of the rows that were counted, the fraction that is left: which of them, nobody knows.
+    kept: float = 1.0
     divisions: Divisions = field(default_factory=dict, repr=False, compare=False)  # by columns and number of ranges
 
     @property
@@ -54,7 +62,7 @@ class Spread:
             if new is None:
                 break
             found.append(new)
-        return Spread(tuple(found), self.histogram, self.divisions) if found else None
+        return Spread(tuple(found), self.histogram, self.kept, self.divisions) if found else None
 
     def divided(self, columns: int, count: int) -> Partitioned | None:
         """About so many ranges on the first columns; None if there is nothing to divide."""
@@ -66,19 +74,61 @@ class Spread:
     def _divided(self, columns: int, count: int) -> RangeFunction | None:
         if self.histogram.rows <= 0 or count < 2 or columns < 1:
             return None
-        found = divide(self.histogram, self.histogram.rows / count, columns).ranges
-        if not found.boundaries:
-            return None
-        reached = found.keys[: max(map(len, found.boundaries))]
-        keys = tuple(RangeKey(key.type, key.descending, key.nulls_first) for key in reached)
-        return RangeFunction(keys, found.boundaries)
+        return _function(divide(self.histogram, self.histogram.rows / count, columns).ranges)
+
+    def divided_evenly(self, most: int, columns: int = 1) -> Partitioned | None:
+        """At most so many ranges on the first columns, wherever it is best to cut."""
+        function = _even(self.histogram, most, columns) if most > 1 else None
+        return Partitioned(function, self.columns[: function.arity]) if function is not None else None
 
     def largest_share(self, function: RangeFunction) -> float:
-        """The part of all rows that the largest range has."""
+        """The part of all rows that the largest range is to be reckoned with.
+
+        As counted, if the rows that are left are like those that were counted. At the worst they all come from that one
+        range. What conditions on other columns leave lies between the two: the mean (geometric, as of any two rates)."""
         rows = self.histogram.rows
         if rows <= 0 or isinstance(function.boundaries, Sampled):
             return 0.0
-        return max(map(self.histogram.rows_in, Ranges(function.keys, function.boundaries))) / rows
+        counted = max(map(self.histogram.rows_in, Ranges(function.keys, function.boundaries))) / rows
+        return sqrt(counted * min(1.0, counted / self.kept)) if self.kept > 0.0 else 1.0
+
+
+def _function(found: Ranges) -> RangeFunction | None:
+    if not found.boundaries:
+        return None
+    reached = found.keys[: max(map(len, found.boundaries))]
+    return RangeFunction(
+        tuple(RangeKey(key.type, key.descending, key.nulls_first) for key in reached), found.boundaries
+    )
+
+
+def counted(group: Group, key: Sorted) -> Spread | None:
+    """How rows lie in the order of one column, by the values that were counted of it (`unshuffle analyze`)."""
+    if key not in group.counted:
+        group.counted[key] = _counted(group, key)
+    return group.counted[key]
+
+
+def _counted(group: Group, key: Sorted) -> Spread | None:
+    known = group.estimate.columns.get(key.column)
+    if known is None or known.histogram is None or key.column.type is None:
+        return None
+    histogram = _histogram(RangeKey(key.column.type, key.descending, key.nulls_first), known)
+    return Spread((key.column,), histogram, group.estimate.kept(key.column)) if histogram is not None else None
+
+
+# Most groups of a memo have the same columns with the same statistics.
+@lru_cache(maxsize=256)
+def _histogram(key: RangeKey, known: ColumnStatistics) -> Histogram | None:
+    try:
+        return of_column(key, known, 1.0)
+    except (TypeError, ValueError):
+        return None  # values in another form than the column has them: they are an estimate's, and bind nobody
+
+
+@lru_cache(maxsize=256)
+def _even(histogram: Histogram, most: int, columns: int) -> RangeFunction | None:
+    return _function(divide_into(histogram, most, columns).ranges)
 
 
 def spreads_above(each: Implementation, group: Group) -> Iterator[Spread]:
@@ -116,12 +166,35 @@ def clustering(group: Group, keys: frozenset[Column], count: int) -> Iterator[Pa
 
 
 def ordering(group: Group, keys: Sequence[Sorted], count: int) -> Iterator[Partitioned]:
-    """Ranges in an order."""
+    """Ranges in an order: at boundaries of what is stored, and at the best that statistics tell."""
     for spread in group.spreads:
         serves = tuple(takewhile(lambda pair: pair[0] == pair[1], zip(spread.order, keys, strict=False)))
         layout = spread.divided(len(serves), count)
         if layout is not None:
             yield layout
+    known = counted(group, keys[0])
+    layout = known.divided_evenly(count) if known is not None else None
+    if layout is not None:
+        yield layout
+
+
+def range_share(group: Group, layout: Partitioned) -> float | None:
+    """The share of the largest range, where it is known how rows lie; None where it is not."""
+    function = layout.function
+    if not isinstance(function, RangeFunction) or isinstance(function.boundaries, Sampled):
+        return None
+    shares = [s.largest_share(function) for s in group.spreads if s.columns[: function.arity] == layout.columns]
+    if not shares and function.arity == 1:
+        (column,), (key,) = layout.columns, function.keys
+        known = counted(group, Sorted(column, key.descending, key.nulls_first))
+        shares = [known.largest_share(function)] if known is not None and known.histogram.keys == function.keys else []
+    return max(shares, default=None)
+
+
+def unevenness(group: Group, layout: Partitioned) -> float | None:
+    """The largest range over the average, to be reckoned with; None where nothing is known of it."""
+    share = range_share(group, layout)
+    return None if share is None else max(1.0, share * layout.function.partitions)
 
 
 def common_ranges(each: Implementation, joint: CoPartitioned, count: int) -> Iterator[tuple[Partitioned, ...]]:

@@ -12,6 +12,7 @@ from unshuffle.algebra.logical import Files, Format, Scan
 from unshuffle.catalog import files
 from unshuffle.catalog.known import known_of
 from unshuffle.catalog.schema import Column
+from unshuffle.spark.catalyst_streams import as_stream
 
 _FORMATS = {
     "ParquetFileFormat": "Parquet",
@@ -72,7 +73,9 @@ def file_scan(relation: Any, columns: tuple[Column, ...], catalog: str | Path | 
     of_catalog = name_of_relation(relation)
     label = of_catalog[-1] if of_catalog is not None else paths[0].rstrip("/").rsplit("/", 1)[-1].partition(".")[0]
     scan = Scan(label, where, columns)
-    return _known(scan, catalog) if name == "Parquet" and not options.keys() & _CHOOSE_FILES else scan
+    if name != "Parquet" or options.keys() & _CHOOSE_FILES:
+        return scan
+    return as_stream(scan) or _known(scan, catalog)
 
 
 def _known(scan: Scan, catalog: str | Path | None) -> Scan:
