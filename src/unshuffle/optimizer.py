@@ -16,12 +16,15 @@ from typing import Any, cast
 from unshuffle.algebra.expressions import Subquery
 from unshuffle.algebra.expressions import walk as parts
 from unshuffle.algebra.logical import (
+    Filter,
     Foreign,
     Output,
     PartialGroupBy,
     PartialTop,
     Plan,
+    Project,
     Reference,
+    Scan,
     Script,
     expressions_of,
     walk,
@@ -225,16 +228,26 @@ class _Run:
         match node:
             case PartialGroupBy(keys=keys):
                 given = inputs[0]
-                count = self.model.ideal_partitions(given.rows, given.rows * given.width(node.child.columns))
+                count = self._tasks(cast(Group, node.child))
                 groups = given.distinct(keys) if keys else 1.0
                 rows = min(given.rows, count * distinct_after(given.rows / count, groups))
                 return replace(given, rows=rows, facts=facts)
             case PartialTop(count=limit):
                 given = inputs[0]
-                count = self.model.ideal_partitions(given.rows, given.rows * given.width(node.child.columns))
+                count = self._tasks(cast(Group, node.child))
                 return replace(given, rows=min(given.rows, float(limit * count)))
             case _:
                 return estimate(node, inputs, facts)
+
+    def _tasks(self, group: Group) -> int:
+        """In how many parts the rows of a group are likely to lie: as their files are cut, or as an exchange would have it."""
+        below = group
+        while isinstance(below.expressions[0], Project | Filter | Reference):
+            below = cast(Group, below.expressions[0].children[0])
+        first = below.expressions[0]
+        if isinstance(first, Scan):
+            return self.model.machine.file_pieces(first.files.bytes or below.bytes)
+        return self.model.ideal_partitions(group.rows, group.bytes)
 
     def best(self) -> tuple[list[Physical], tuple[Spool, ...], tuple[tuple[Plan, Physical], ...], float]:
         self._decide_spools()
