@@ -240,7 +240,7 @@ class _Run:
                 return estimate(node, inputs, facts)
 
     def _tasks(self, group: Group) -> int:
-        """In how many parts the rows of a group are likely to lie: as their files are cut, or as an exchange would have it."""
+        """In how many parts the rows of a group are likely to lie: as files are cut, or as an exchange would have it."""
         below = group
         while isinstance(below.expressions[0], Project | Filter | Reference):
             below = cast(Group, below.expressions[0].children[0])
