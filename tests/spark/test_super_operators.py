@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from tests.rules.differential import differences, quick
 
 from unshuffle import Session
-from unshuffle.algebra.logical import Plan, Reference, Shared, walk
+from unshuffle.algebra.logical import GroupBy, Plan, Reference, Shared, walk
 from unshuffle.algebra.multijoin import MultiJoin
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.cost.cardinality import estimate
@@ -216,3 +216,24 @@ def test_every_super_operator_was_tried() -> None:
     """After those above, in one run."""
     few = {rule: FIRED[rule] for rule in super_operators.NAMES - {"several_outputs"} if FIRED[rule] < 15}
     assert not few
+
+
+PICKS = """
+    select k, max_by(s, id) a, max_by(n, id) b, min_by(s, id) c, min_by(d, id) d, first('x') e, count(*) f
+    from t where i > 0 group by k
+    union all
+    select k, max_by(s, id), max_by(n + 1, id), min_by(s, id), min_by(d, id), 'y', count(*) from t group by k
+"""
+
+
+def test_values_picked_from_one_row_are_picked_once(session: Session) -> None:
+    plan = forced(session, PICKS)
+    calls = [call.function for node in walk(plan) if isinstance(node, GroupBy) for _, call in node.aggregates]
+    assert sorted(calls) == ["count", "count", "max_by", "max_by", "min_by", "min_by"]
+    assert not differences(session, [(PICKS, plan)])
+
+
+def test_argmax_is_max_by_the_other_way_round(session: Session) -> None:
+    turned = session.sql("select k, argmax(id, s) a, ARGMIN(id, s) b from t group by k").collect()
+    plain = session.spark.sql("select k, max_by(s, id) a, min_by(s, id) b from t group by k").collect()
+    assert Counter(turned) == Counter(plain)

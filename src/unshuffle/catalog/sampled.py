@@ -58,12 +58,13 @@ def _domain(pieces: Sequence[Sequence[bytes]]) -> float | None:
         return None
     counts = Counter(value for piece in pieces for value in piece)
     once = sum(1 for count in counts.values() if count == 1)
-    twice = {value for value, count in counts.items() if count == 2}
-    if not twice:
-        return float("inf") if once == rows else None
-    inside = sum(1 for piece in pieces for value, count in Counter(piece).items() if count == 2 and value in twice)
-    # Were rows drawn anyhow, this many would come again in the piece that they came in first.
-    even = len(twice) * sum(len(piece) * (len(piece) - 1) for piece in pieces) / (rows * (rows - 1))
+    twice = sum(1 for count in counts.values() if count == 2)
+    again = sum(1 for count in counts.values() if count > 1)
+    if not again:
+        return float("inf")
+    inside = sum(1 for piece in pieces for value, count in Counter(piece).items() if 1 < count == counts[value])
+    # Were rows drawn anyhow, this many would come again only in the piece that they came in first.
+    even = again * sum(len(piece) * (len(piece) - 1) for piece in pieces) / (rows * (rows - 1))
     if inside > 3.0 * even + 10.0:
         return None
-    return len(counts) + once * (once - 1) / (2.0 * (len(twice) + 1))
+    return len(counts) + once * (once - 1) / (2.0 * (twice + 1))
