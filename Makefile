@@ -14,7 +14,7 @@ IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 # The tests of what touches Spark's internals, and other Sparks to run them on than the newest.
 SPARK_VERSIONS := 4.1 4.2
 SPARK_TESTS := $(addprefix tests/spark/test_,lowering.py dataframes.py optimize.py metrics.py user_sessions.py range_number.py stored_scan.py narrow.py)
-BENCHMARKS := benchmarks/properties.py benchmarks/connection_maps.py benchmarks/optimize.py benchmarks/execute.py benchmarks/streams.py benchmarks/partition_writing.py benchmarks/calibrate.py
+BENCHMARKS := benchmarks/properties.py benchmarks/connection_maps.py benchmarks/optimize.py benchmarks/execute.py benchmarks/streams.py benchmarks/super_operators.py benchmarks/partition_writing.py benchmarks/calibrate.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup venv java demo demo-data test test-fast test-spark-versions plans check format bench soak completeness mutants clean

@@ -1,5 +1,8 @@
 """Super-operators beside plain Spark: `python benchmarks/super_operators.py [--query NAME]... [--runs N] [--rows N]`.
 
+With `--matching`, no Spark: what looking for them adds to the time of optimizing those queries of TPC-H and TPC-DS in which
+none is found, and in which others they are found and chosen.
+
 The 20 operator trees of Table 2 of the paper and the query of its Figure 15, as scripts under benchmarks/blitz, over one
 log of events. The other side is plain Spark with adaptive execution, 8 shuffle partitions, and all of its own merging of
 sub-plans switched on. Both sides go in turn; a side's time is the best of its runs, and ours includes binding, optimizing
@@ -14,7 +17,7 @@ import argparse
 import sys
 import time
 from functools import partial
-from math import exp, log
+from math import exp, inf, log
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +27,14 @@ sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
-from benchmarks import report  # noqa: E402
+from benchmarks import report, tpcds, tpch  # noqa: E402
 from benchmarks.execute import DATA, Side, measured, started  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from unshuffle import Session  # noqa: E402
+from unshuffle.optimizer import Options, optimize  # noqa: E402
+from unshuffle.rules import super_operators  # noqa: E402
 
 SCRIPTS = ROOT / "benchmarks" / "blitz"
 # Spark's own ways to compute sub-plans once, as far as it has them.
@@ -94,6 +99,31 @@ def _sides(session: Session, script: Path, params: dict[str, Any]) -> dict[str, 
     }
 
 
+def matching(console: Console, runs: int, scale: float = 0.01) -> None:
+    """Optimizes every query with super-operators and without, in turn; the best of each."""
+    for suite, module in (("tpch", tpch), ("tpcds", tpcds)):
+        folder = DATA / f"{suite}-{scale:g}"
+        module.generate(folder, scale)
+        session = Session(tables=folder)
+        totals = {True: 0.0, False: 0.0}
+        for number, text in sorted(module.queries().items()):
+            script = session._bind_what(text, None)
+            best = {True: inf, False: inf}
+            for turn in range(2 * runs):
+                looks = bool(turn % 2)
+                began = time.process_time()
+                optimized = optimize(script, Options() if looks else Options(disabled=super_operators.NAMES))
+                best[looks] = min(best[looks], time.process_time() - began)
+                found = super_operators.NAMES & set(optimized.trace.rules) if looks else frozenset()
+            if not found:
+                totals = {looks: totals[looks] + best[looks] for looks in best}
+                continue
+            chosen = ", ".join(sorted({each.rule for each in optimized.super_operators})) or "none"
+            console.print(f"{suite} {number}: found {', '.join(sorted(found))}; chosen {chosen}")
+        added = totals[True] / totals[False] - 1
+        console.print(f"{suite}: {1000 * totals[False]:,.0f} ms without looking for them, {added:+.1%} with")
+
+
 def _mean(ratios: list[float]) -> float:
     return exp(sum(map(log, ratios)) / len(ratios))
 
@@ -137,10 +167,14 @@ def drawn(found: list[dict[str, Any]], pyplot: Any) -> Any:
 def main() -> None:
     options = argparse.ArgumentParser(description="Super-operators beside plain Spark.")
     options.add_argument("--query", action="append", help="only this script of benchmarks/blitz; may be repeated")
+    options.add_argument("--matching", action="store_true", help="only what looking for them costs")
     options.add_argument("--runs", type=int, default=3, help="of each side of each query")
     options.add_argument("--rows", type=int, default=10_000_000, help="of the log")
     chosen = options.parse_args()
     console, began = Console(), time.perf_counter()
+    if chosen.matching:
+        matching(console, chosen.runs)
+        return
     folder = DATA / f"blitz-{chosen.rows}"
     generate(folder, chosen.rows)
     spark = started()
