@@ -114,6 +114,7 @@ def test_an_exchange_inside_an_rdd_is_seen(spark: SparkSession) -> None:
     assert measured.exchanges == (0 if spark.version.startswith(("4.1", "4.2")) else 1)
 
 
+@pytest.mark.usefixtures("compiled")
 def test_peak_memory_is_that_of_the_task_that_took_most(spark: SparkSession) -> None:
     from unshuffle.spark.metrics import measure
 

@@ -24,7 +24,7 @@ from unshuffle.algebra.predicates import conjuncts
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.cost.machine import Machine
 from unshuffle.cost.patterns import slow_patterns
-from unshuffle.cost.shuffle_writing import Writing
+from unshuffle.cost.shuffle_writing import WRITERS, Writer, Writing
 from unshuffle.properties import (
     FullMerge,
     InitialPartitioning,
@@ -86,6 +86,9 @@ class CostModel:
         return self.elapsed(amount.bytes * self.machine.disk_byte + amount.rows * self.machine.send_row, amount)
 
     # --- helpers for the rules
+
+    def writer(self, writing: Writing) -> Writer:
+        return writing.writer(self.machine)
 
     def elapsed(self, work: float, amount: Amount) -> float:
         tasks = min(amount.partitions, self.machine.cores) or 1
@@ -162,6 +165,10 @@ class _Even(CostModel):
 
     def copying(self, build: Amount) -> float:
         return 0.0
+
+    def writer(self, writing: Writing) -> Writer:
+        """With another number of partitions Spark would take the other."""
+        return min(WRITERS, key=lambda writer: writing.seconds(self.machine, writer))
 
 
 def _has_digits(type: DataType) -> bool:
@@ -349,7 +356,7 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
     if isinstance(merge, SortMerge):
         receiving += given.rows * model.sorting(merge.keys, given.partitions)
     writing = Writing(given.rows, given.partitions, output.partitions)
-    writer = writing.writer(m)
+    writer = model.writer(writing)
     cpu = model.elapsed(sending + writing.sorting(m, writer), given) + model.elapsed(receiving, output)
     disk = model.elapsed(given.bytes * m.disk_byte, given)
     network = model.elapsed(given.bytes * m.network_byte, output)

@@ -24,6 +24,7 @@ from typing import Literal
 from unshuffle.cost.machine import Machine
 
 Writer = Literal["traditional", "index-based"]
+WRITERS: tuple[Writer, ...] = ("traditional", "index-based")
 
 
 @dataclass(frozen=True, slots=True)

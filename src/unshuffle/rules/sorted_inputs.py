@@ -43,6 +43,9 @@ def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[Physical])
                 _fits(plan, [each.key.columns[side] for each in by], any(_is_hidden(each.key, side) for each in by))
                 for side, plan in enumerate(inputs)
             )
+        case ops.Windows(by=by, order=order) if (by or order) and _enforced(inputs[0]) is None:
+            wanted = (*_ascending(in_input_order(by, inputs[0])), *order)
+            return can_stream(by) and seen_order(inputs[0])[: len(wanted)] == wanted
         case ops.HashJoin() | ops.LoopJoin():
             return all(_enforced(plan) is None for plan in inputs)
         case ops.Move(how=how):
