@@ -57,3 +57,11 @@ def test_no_values(tmp_path: Path) -> None:
     path = tmp_path / "nulls.parquet"
     pq.write_table(pa.table({"s": pa.nulls(50_000, pa.string())}), path, row_group_size=10_000)
     assert told([str(path)]) is None
+
+
+def test_a_damaged_file_tells_nothing(tmp_path: Path) -> None:
+    (path,) = written(tmp_path, np.random.default_rng(1).integers(0, 100_000, ROWS))
+    content = bytearray(Path(path).read_bytes())
+    content[4 : len(content) // 2] = b"\xff" * (len(content) // 2 - 4)
+    Path(path).write_bytes(content)
+    assert told([path]) is None

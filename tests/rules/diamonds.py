@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -147,12 +148,14 @@ def joins_back(draw: Any) -> tuple[Plan, ColumnNumbers]:
     again = draws.leaf_use()
     by_name = {column.name: column for column in again.columns}
     below, theirs = draws.edge(again, tuple(by_name[name] for name in names), filters=draws.pick(False, False, True))
-    if draws.pick(True, False):
+    if draws.pick(True, False, False):
         argument = Ref(draws.pick(*below.columns))
         name = draws.pick("min", "max")
         calls = ((draws.numbers.new(name, argument.type), AggregateCall(name, (argument,), argument.type)),)
     else:
-        calls = tuple(draws.plain_aggregate(below.columns) for _ in range(draws.pick(1, 2)))
+        calls = tuple(draws.plain_aggregate(below.columns) for _ in range(draws.pick(1, 2, 2)))
+        if draws.pick(True, True, False):
+            calls = tuple((column, replace(call, where=None)) for column, call in calls)  # of all rows of a group
     groups, theirs = draws.edge(GroupBy(below, theirs, calls), theirs)
     sides = [(rows, keys), (groups, theirs)]
     (left, left_keys), (right, right_keys) = sides if draws.pick(True, True, False) else sides[::-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unshuffle.algebra import operators as ops
+from unshuffle.algebra.predicates import conjuncts
 from unshuffle.optimizer import Options, optimize
 from unshuffle.rules import super_operators
 
@@ -113,6 +114,9 @@ LEFT_ALONE = {
         "another table": "select * from t where exists (select 1 from u where u.d = t.a and u.e <> t.b)",
         "two comparisons": """
             select * from t where exists (select 1 from t o where o.a = t.a and o.b < t.b and o.c > t.c)""",
+        "a key that is only safe in some rows": """
+            select * from (select 10 / a k, b from t where a <> 0) l
+            left semi join (select 10 / a k, c from t where a <> 0 and c > 1) r on l.k = r.k""",
         "no group": "select * from t where exists (select 1 from t o where o.b < t.c)",
         "another column": "select * from t where exists (select 1 from t o where o.b = t.a)",
     },
@@ -190,6 +194,24 @@ OUTPUT both TO "a.parquet" USING Parquet();
 def test_what_others_read_is_not_taken_into_a_pass(more: str, is_taken: bool) -> None:
     rules = optimize(bind_script(ESCAPING.format(more=more))).trace.rules
     assert ("diamond_join" in rules) == is_taken
+
+
+def test_a_branch_filters_before_its_aggregates_do() -> None:
+    """1 / b is only safe where the branch's own filter holds."""
+    found = optimize(
+        bind_query("""
+        select a, count(*) filter (where 1 / b > 0) n from t where b <> 0 group by a
+        union all select a, max(c) from t group by a""")
+    )
+    flags = [
+        expression
+        for root in found.roots
+        for node in root.walk()
+        if isinstance(node.operator, ops.Compute)
+        for column, expression in node.operator.outputs
+        if column.name == "flag" and len(conjuncts(expression)) > 1
+    ]
+    assert [[part.function for part in conjuncts(each)] for each in flags] == [["<>", ">"]]
 
 
 def test_two_compose() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -52,60 +53,27 @@ def check(plan: Plan, numbers: ColumnNumbers, data: dict[str, list[Any]], seed: 
         assert result(other, data) == before, shown
 
 
-@SETTINGS
-@given(diamonds.unions(), diamonds.tables(), st.integers(0, 2**32))
-def test_diamond_unions(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
-    check(*drawn, data, seed)
+SHAPES = (
+    diamonds.unions,
+    diamonds.joins,
+    diamonds.totals,
+    diamonds.joins_back,
+    diamonds.granularities,
+    diamonds.grouped_unions,
+    diamonds.existences,
+    diamonds.first_rows,
+    diamonds.extremes,
+)
 
 
-@SETTINGS
-@given(diamonds.joins(), diamonds.tables(), st.integers(0, 2**32))
-def test_diamond_joins(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
-    check(*drawn, data, seed)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_the_rows_are_those_of_the_query(shape: Callable[[], Any]) -> None:
+    @SETTINGS
+    @given(shape(), diamonds.tables(), st.integers(0, 2**32))
+    def holds(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
+        check(*drawn, data, seed)
 
-
-@SETTINGS
-@given(diamonds.totals(), diamonds.tables(), st.integers(0, 2**32))
-def test_totals(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
-    check(*drawn, data, seed)
-
-
-@SETTINGS
-@given(diamonds.joins_back(), diamonds.tables(), st.integers(0, 2**32))
-def test_rows_joined_with_their_aggregates(
-    drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int
-) -> None:
-    check(*drawn, data, seed)
-
-
-@SETTINGS
-@given(diamonds.granularities(), diamonds.tables(), st.integers(0, 2**32))
-def test_granularities(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
-    check(*drawn, data, seed)
-
-
-@SETTINGS
-@given(diamonds.grouped_unions(), diamonds.tables(), st.integers(0, 2**32))
-def test_grouped_unions(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
-    check(*drawn, data, seed)
-
-
-@SETTINGS
-@given(diamonds.existences(), diamonds.tables(), st.integers(0, 2**32))
-def test_existences(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
-    check(*drawn, data, seed)
-
-
-@SETTINGS
-@given(diamonds.first_rows(), diamonds.tables(), st.integers(0, 2**32))
-def test_first_rows(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
-    check(*drawn, data, seed)
-
-
-@SETTINGS
-@given(diamonds.extremes(), diamonds.tables(), st.integers(0, 2**32))
-def test_extremes(drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int) -> None:
-    check(*drawn, data, seed)
+    holds()
 
 
 @pytest.mark.parametrize("rule", sorted(rule.__name__ for rule in super_operators.RULES))

@@ -32,12 +32,15 @@ def sampled_domains(paths: Sequence[str], open_file: Open, columns: Sequence[str
     pieces: dict[str, list[list[bytes]]] = {column: [] for column in columns}
     step = max(1, len(paths) // PIECES)
     each = max(1, PIECES // len(paths[::step]))
-    for path in paths[::step][:PIECES]:
-        with open_file(path) as file:
-            groups = range(file.metadata.num_row_groups)
-            for group in groups[:: max(1, len(groups) // each)][:each]:
-                for column, values in _piece(file, group, columns):
-                    pieces[column].append(values)
+    try:
+        for path in paths[::step][:PIECES]:
+            with open_file(path) as file:
+                groups = range(file.metadata.num_row_groups)
+                for group in groups[:: max(1, len(groups) // each)][:each]:
+                    for column, values in _piece(file, group, columns):
+                        pieces[column].append(values)
+    except (OSError, pa.ArrowException):
+        return {}  # it is a help, never a need: whoever reads the rows will tell what is wrong with the file
     domains = ((column, _domain(found)) for column, found in pieces.items())
     return {column: domain for column, domain in domains if domain is not None}
 

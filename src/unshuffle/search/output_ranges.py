@@ -9,7 +9,6 @@ row is looked at twice; but the ranges may be uneven, which the cost of the plan
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from unshuffle.algebra.expressions import Ref, SortKey
@@ -26,7 +25,7 @@ from unshuffle.properties import (
     Sorted,
     ranged,
 )
-from unshuffle.search.ranges import counted
+from unshuffle.search.ranges import counted, in_common
 
 if TYPE_CHECKING:
     from unshuffle.search.memo import Group
@@ -72,9 +71,9 @@ def _known(group: Group, keys: tuple[Sorted, ...], most: int) -> Iterator[Partit
     if group.estimate.kept(first) < MOST:
         return
     for spread in group.spreads:
-        serves = tuple(takewhile(lambda pair: pair[0] == pair[1], zip(spread.order, keys, strict=False)))
+        serves = in_common(spread, keys)
         if serves and group.estimate.counted_on(first) >= MOST * spread.histogram.rows:
-            layout = spread.divided_evenly(most, len(serves))
+            layout = spread.divided_evenly(most, serves)
             if layout is not None:
                 yield layout
     known = counted(group, keys[0])

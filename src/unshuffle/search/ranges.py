@@ -165,11 +165,15 @@ def clustering(group: Group, keys: frozenset[Column], count: int) -> Iterator[Pa
             yield layout
 
 
+def in_common(spread: Spread, keys: Sequence[Sorted]) -> int:
+    """How many of the first keys are those that the rows lie in order of."""
+    return len(tuple(takewhile(lambda pair: pair[0] == pair[1], zip(spread.order, keys, strict=False))))
+
+
 def ordering(group: Group, keys: Sequence[Sorted], count: int) -> Iterator[Partitioned]:
     """Ranges in an order: at boundaries of what is stored, and at the best that statistics tell."""
     for spread in group.spreads:
-        serves = tuple(takewhile(lambda pair: pair[0] == pair[1], zip(spread.order, keys, strict=False)))
-        layout = spread.divided(len(serves), count)
+        layout = spread.divided(in_common(spread, keys), count)
         if layout is not None:
             yield layout
     known = counted(group, keys[0])

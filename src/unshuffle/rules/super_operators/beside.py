@@ -14,7 +14,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.rules.conditions import substitute
 from unshuffle.rules.super_operators.abstract import Edge
 from unshuffle.rules.super_operators.diamond_join import filtered, holds, not_
-from unshuffle.rules.super_operators.grouped_pass import BOOLEAN, all_of, when
+from unshuffle.rules.super_operators.grouped_pass import BOOLEAN, all_of, narrowed, when
 from unshuffle.search.memo import Memo
 
 # Joins that keep what belongs to rows: with the rows at the left, and at the right.
@@ -44,10 +44,7 @@ class Beside:
 def beside(plan: Join, given: Beside, memo: Memo) -> Plan:
     by = {key: key.column if isinstance(key, Ref) else memo.numbers.new("key", key.type) for key in given.keys}
     computed = tuple((column, key) for key, column in by.items() if not isinstance(key, Ref))
-    read = _read(plan, given)
-    passed = tuple((column, Ref(column)) for column in given.leaf.columns if column in read)
-    whole = not computed and len(passed) == len(given.leaf.columns)
-    narrow = given.leaf if whole else Project(given.leaf, (*passed, *computed))
+    narrow = narrowed(given.leaf, _read(plan, given), computed)
     partition = tuple(Ref(by[key]) for key in given.keys)
     calls = tuple((column, WindowCall(call, partition, given.order, given.frame)) for column, call in given.found)
     values = {**given.rows.outputs, **given.outputs}

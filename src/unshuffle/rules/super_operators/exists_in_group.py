@@ -81,6 +81,8 @@ def _asked(plan: Join, leaf: Plan, rows: Edge, others: Edge, memo: Memo) -> Besi
             return None
     if not keys or len(compared) > 1:
         return None
+    if (rows.predicates or others.predicates) and not all(isinstance(key, Ref) for key in keys):
+        return None  # a key may only be safe to compute in the rows that the predicates leave
     calls, condition = _found(compared, conjunction(of_others), memo)
     return Beside(leaf, rows, tuple(dict.fromkeys(keys)), calls, {}, (condition,), solid, rest)
 

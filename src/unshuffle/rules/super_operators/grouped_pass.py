@@ -126,8 +126,7 @@ class _Pass:
         for column, call in branch.grouping.aggregates:
             below = branch.below.down(call)
             assert isinstance(below, AggregateCall)
-            guards = [each for each in (below.where, predicate) if each is not None]
-            guard = self._flag(conjunction(guards))
+            guard = self._flag(all_of(predicate, below.where))
             outputs[column] = Ref(self._aggregate(replace(below, where=guard), column))
         present = None
         if predicate is not None and keys:
@@ -161,15 +160,17 @@ class _Pass:
         if len(some) == len(wanted):
             rows = Filter(rows, connect("or", list(dict.fromkeys(some))))
         read = frozenset(keys).union(*(columns_of(call) for call in self._aggregates))
-        passed = tuple((column, Ref(column)) for column in self._leaf.columns if column in read)
-        computed = tuple((column, expression) for expression, column in self._computed.items())
-        if not computed and len(passed) == len(self._leaf.columns):
-            return rows
-        return Project(rows, (*passed, *computed))
+        return narrowed(rows, read, [(column, expression) for expression, column in self._computed.items()])
 
 
 def _keys(branch: Branch) -> Iterable[tuple[Expression, Column]]:
     return zip(branch.keys, branch.grouping.keys, strict=True)
+
+
+def narrowed(rows: Plan, read: frozenset[Column], computed: Sequence[tuple[Column, Expression]]) -> Plan:
+    """The columns that are read, and some that are computed of them; the rows as they are if that is all they have."""
+    passed = tuple((column, Ref(column)) for column in rows.columns if column in read)
+    return rows if not computed and len(passed) == len(rows.columns) else Project(rows, (*passed, *computed))
 
 
 def all_of(*conditions: Expression | None) -> Expression | None:

@@ -104,7 +104,8 @@ def _backs(plan: Join, side: int, is_wanted: Callable[[GroupBy], bool]) -> Itera
             if same is None:
                 continue
             whole, to_rows, below, asked = same
-            branch = Branch(_asking(above, grouping, asked), grouping, below)
+            # What was asked of the keys below the grouping is asked of the groups, in the leaf's columns: these go on.
+            branch = Branch(replace(above, predicates=(*asked, *above.predicates)), grouping, below)
             sides = (to_rows.outputs, keys_above(branch))
             compared = keys_compared(plan.condition, sides[side], sides[1 - side], branch.keys)
             if compared is not None:
@@ -126,12 +127,6 @@ def _same_rows(
     whole = filtered(leaf, conjunction(common))
     to_rows = replace(rows, predicates=tuple(each for each in rows.predicates if each not in common))
     return whole, to_rows, replace(below, predicates=()), asked
-
-
-def _asking(above: Edge, grouping: GroupBy, asked: Sequence[Expression]) -> Edge:
-    """The edge above the grouping with what was asked of its keys below it, which reads the leaf's columns: these go on
-    beside the groups."""
-    return replace(above, predicates=(*asked, *above.predicates))
 
 
 def _beside(back: _Back, memo: Memo) -> Beside:

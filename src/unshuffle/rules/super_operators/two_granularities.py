@@ -15,14 +15,14 @@ from typing import cast
 import pyarrow as pa
 
 from unshuffle.algebra.expressions import AggregateCall, Cast, Expression, Ref, columns_of
-from unshuffle.algebra.logical import GroupBy, Join, Plan, Project
+from unshuffle.algebra.logical import GroupBy, Join, Plan
 from unshuffle.algebra.predicates import conjunction
 from unshuffle.catalog.schema import Column
 from unshuffle.rules.conditions import is_movable, substitute
 from unshuffle.rules.super_operators.abstract import Branch, Edge, cores, edges, reaches
 from unshuffle.rules.super_operators.beside import KEEPS_ROWS, Beside, beside
 from unshuffle.rules.super_operators.diamond_join import filtered, keys_above, keys_compared
-from unshuffle.rules.super_operators.grouped_pass import is_foldable
+from unshuffle.rules.super_operators.grouped_pass import is_foldable, narrowed
 from unshuffle.rules.super_operators.leaves import common_leaves
 from unshuffle.search.memo import Group, Memo
 
@@ -114,9 +114,7 @@ def _input(
 ) -> Plan:
     rows = filtered(leaf, conjunction(predicates))
     read = frozenset(keys.values()).union(*(columns_of(call) for _, call in calls))
-    passed = tuple((column, Ref(column)) for column in leaf.columns if column in read)
-    computed = tuple((column, e) for e, column in keys.items() if not isinstance(e, Ref))
-    return rows if not computed and len(passed) == len(leaf.columns) else Project(rows, (*passed, *computed))
+    return narrowed(rows, read, [(column, e) for e, column in keys.items() if not isinstance(e, Ref)])
 
 
 def _typed(column: Column) -> Expression:
