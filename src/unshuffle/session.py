@@ -561,7 +561,8 @@ class Session:
         machine = this_machine()
         if self._spark is not None and self._plain is None:
             context = self._spark.sparkContext
-            files = int(context.getConf().get("spark.shuffle.sort.bypassMergeThreshold", str(machine.most_files)))
+            # Not `getConf`, which copies every setting there is, one call of the JVM each.
+            files = int(context._conf.get("spark.shuffle.sort.bypassMergeThreshold", str(machine.most_files)))
             machine = replace(machine, cores=context.defaultParallelism, most_files=files)
             if (context.master or "").split("[")[0] == "local":
                 machine = replace(machine, network_byte=0.0)  # all tasks run in one process
