@@ -80,7 +80,12 @@ def measured(name: str, sides: dict[str, Side], spark: SparkSession, runs: int, 
         same = all(compare.same_rows(a, b) for a, b in zip(plain, ours, strict=True))
     shown = {side: _summary(each) for side, each in taken.items()}
     ratio = shown["ours"]["best"] / shown["plain"]["best"]
-    console.print(f"{name}: {shown['plain']['best']:.2f} s, ours {shown['ours']['best']:.2f} s ({ratio:.2f})")
+    sides_told = [
+        f"{side} {shown[side]['best']:.2f} s, {shown[side]['task_seconds']:.1f} s of tasks, "
+        f"{shown[side]['shuffle_bytes'] / 1e6:,.1f} MB"
+        for side in ("plain", "ours")
+    ]
+    console.print(f"{name}: {'; '.join(sides_told)} ({ratio:.2f})")
     return {"name": name, **shown, "ratio": ratio, "same_rows": same}
 
 

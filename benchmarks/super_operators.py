@@ -189,6 +189,7 @@ def main() -> None:
         moved = ours["shuffle_bytes"] / plain["shuffle_bytes"] if plain["shuffle_bytes"] else 1.0
         faster, tasks = plain["best"] / ours["best"], plain["task_seconds"] / ours["task_seconds"]
         found.append({**q, "faster": faster, "task_time": tasks, "moved": max(moved, 1e-6)})
+    found.sort(key=lambda q: q["name"])
     means = show(found, console)
     report.write(
         "super_operators", {"queries": found, "geometric_means": means}, partial(drawn, found), spark=spark.version

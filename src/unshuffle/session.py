@@ -564,8 +564,6 @@ class Session:
             # Not `getConf`, which copies every setting there is, one call of the JVM each.
             files = int(context._conf.get("spark.shuffle.sort.bypassMergeThreshold", str(machine.most_files)))
             machine = replace(machine, cores=context.defaultParallelism, most_files=files)
-            if (context.master or "").split("[")[0] == "local":
-                machine = replace(machine, network_byte=0.0)  # all tasks run in one process
         return Options(machine=machine, disabled=NOT_RUN, keeps=keeps)
 
     @contextmanager

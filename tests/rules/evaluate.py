@@ -230,6 +230,10 @@ def windowed(given: Sequence[Row], calls: Sequence[tuple[Column, WindowCall]]) -
                 first = ordered(group, window.order)[0]
                 for row in group:
                     row[column] = value(window.call.arguments[0], first)
+            elif isinstance(window.call, AggregateCall) and window.frame is not None:
+                assert window.frame == "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+                for place, row in enumerate(before_now := ordered(group, window.order), 1):
+                    row[column] = aggregate(window.call, before_now[:place])  # type: ignore[index]
             elif isinstance(window.call, AggregateCall):
                 whole = aggregate(window.call, group)
                 for row in group:

@@ -71,8 +71,8 @@ LEFT_ALONE = {
         "not the key": "select t.*, m from t join (select a, min(b) m from t group by a) y on t.b = y.a",
         "a minimum of some rows": """
             select t.*, m from t join (select a, min(b) filter (where c > 1) m from t group by a) y on t.a = y.a""",
-        "groups that are kept": """
-            select t.*, m from (select a, min(b) m from t group by a) y left join t on t.a = y.a and t.c > 1""",
+        "rows and groups that are both kept": """
+            select t.*, m from (select a, min(b) m from t group by a) y full join t on t.a = y.a and t.c > 1""",
     },
     "join_with_own_aggregates": {
         "another table": "select t.*, m from t join (select d, sum(e) m from u group by d) y on t.a = y.d",

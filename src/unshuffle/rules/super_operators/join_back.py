@@ -30,7 +30,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.rules.conditions import is_movable, substitute
 from unshuffle.rules.decompose import window_as_join
 from unshuffle.rules.super_operators.abstract import Branch, Edge, cores, edges, reaches
-from unshuffle.rules.super_operators.beside import KEEPS_ROWS, Beside, beside
+from unshuffle.rules.super_operators.beside import KEEPS_GROUPS, KEEPS_ROWS, Beside, beside, with_groups
 from unshuffle.rules.super_operators.diamond_join import filtered, joined, keys_above, keys_compared
 from unshuffle.rules.super_operators.grouped_pass import BOOLEAN, grouped_pass, is_foldable
 from unshuffle.rules.super_operators.leaves import common_leaves
@@ -55,14 +55,15 @@ def min_and_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     """Rows that are joined with the least or greatest value of their group have it beside them.
 
     Not if a filter chooses the rows that the value is of: the first row in order need not have it, and the rest would have to
-    be held back (section 3.2, Figure 13). Not if the groups are kept and the rows are not: a group that met nothing is
-    known only at its end."""
+    be held back (section 3.2, Figure 13)."""
     if not isinstance(plan, Join) or plan.condition is None or _was_window(plan, memo):
         return
     for side in (0, 1):
         for back in _backs(plan, side, _has_one_extreme):
             if plan.kind in KEEPS_ROWS[side]:
                 yield beside(plan, _beside(back, memo), memo)
+            elif plan.kind is KEEPS_GROUPS[side]:
+                yield with_groups(plan, _beside(back, memo), memo)
             elif side == 1 and plan.kind in _EXISTS:
                 yield from _grouped(plan, back, memo)
 
@@ -75,9 +76,10 @@ def join_with_own_aggregates(plan: Plan, memo: Memo) -> Iterator[Plan]:
     if not isinstance(plan, Join) or plan.condition is None or _was_window(plan, memo):
         return
     for side in (0, 1):
-        if plan.kind in KEEPS_ROWS[side]:
+        make = beside if plan.kind in KEEPS_ROWS[side] else with_groups if plan.kind is KEEPS_GROUPS[side] else None
+        if make is not None:
             for back in _backs(plan, side, lambda grouping: not _has_one_extreme(grouping)):
-                yield beside(plan, _beside(back, memo), memo)
+                yield make(plan, _beside(back, memo), memo)
 
 
 def _was_window(plan: Join, memo: Memo) -> bool:
