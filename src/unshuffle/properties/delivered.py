@@ -24,6 +24,7 @@ from unshuffle.properties.functions import (
     Split,
 )
 from unshuffle.properties.structure import (
+    Covering,
     Global,
     Grouped,
     Local,
@@ -62,7 +63,7 @@ class Partitioned:
         return f"({', '.join(map(str, self.columns))}) by {self.function}{apart}"
 
 
-Partitioning = Serial | Scattered | Replicated | Partitioned
+Partitioning = Serial | Scattered | Replicated | Covering | Partitioned
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ class Delivered:
         place = self.partitioning
         if isinstance(place, Partitioned):
             place = Partitioned(place.function, tuple(map(name, place.columns)), place.nulls_apart)
+        elif isinstance(place, Covering):
+            place = Covering(place.function, tuple(map(name, place.columns)))
         local = tuple(
             Grouped(frozenset(map(name, each.columns))) if isinstance(each, Grouped) else each.on(name(each.column))
             for each in self.local
@@ -108,7 +111,7 @@ def partitions_of(partitioning: Partitioning) -> int | None:
             return partitioning.partitions
         case Replicated():
             return None
-        case Partitioned():
+        case Covering() | Partitioned():
             return partitioning.function.partitions
 
 

@@ -48,6 +48,7 @@ from unshuffle.properties.match_global import match_global, partitioning_columns
 from unshuffle.properties.match_local import implied_local
 from unshuffle.properties.proof import Proof
 from unshuffle.properties.structure import (
+    Covering,
     Global,
     Grouped,
     Local,
@@ -65,7 +66,7 @@ class ExchangeError(ValueError):
 
 def exchange(how: Exchange, given: Delivered, facts: Dependencies) -> Delivered:
     """The delivered properties of an exchange over an input that delivers `given` and satisfies `facts`."""
-    if isinstance(given.partitioning, Replicated):
+    if isinstance(given.partitioning, Replicated | Covering):
         raise ExchangeError("an exchange over replicated data would repeat its rows; read one copy instead")
     match how:
         case InitialPartitioning():

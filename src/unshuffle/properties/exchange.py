@@ -1,8 +1,8 @@
 """The parts of an exchange: how a partition operator sends rows on, how a merge operator takes them in, and the five
 ways to connect the two (ICDE 2010, section II and Figure 2).
 
-A partitioning scheme is the partitioning it makes (`Partitioned`, `Scattered`, `Replicated`); partition operators are
-first in, first out. A topology says how many streams go in and come out:
+A partitioning scheme is the partitioning it makes (`Partitioned`, `Scattered`, `Replicated`, `Covering`); partition operators
+are first in, first out. A topology says how many streams go in and come out:
 
     InitialPartitioning   1 -> m     split one stream
     Repartitioning        n -> m     every input feeds every output
@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unshuffle.properties.delivered import Partitioned
-from unshuffle.properties.structure import Replicated, Scattered, Sorted
+from unshuffle.properties.structure import Covering, Replicated, Scattered, Sorted
 
-Scheme = Partitioned | Scattered | Replicated
+Scheme = Partitioned | Scattered | Replicated | Covering
 
 
 @dataclass(frozen=True, slots=True)

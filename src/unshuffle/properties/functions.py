@@ -21,6 +21,7 @@ folded by 4 send h = 6 to partition 0, while h mod 4 is 2. That layout has a key
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -128,6 +129,17 @@ class RangeFunction:
             else:
                 high = middle
         return low
+
+    def reach(self, values: Sequence[Any]) -> range:
+        """The partitions that can hold rows whose first keys have these values; the boundaries must be known. They are one,
+        unless boundaries fall between such rows: (1, 'B') and (1, 'D') spread the rows with a = 1 over three."""
+        prefix = tuple(values)
+        first = self.number(prefix)  # that of the first point with these values
+        if isinstance(self.boundaries, Sampled):
+            raise ValueError(f"the boundaries {self.boundaries.name} are known only when the plan runs")
+        # Cut to so many values, boundaries are still in order, and those that fall between such rows are equal to them.
+        last = bisect_right(self.boundaries, 0, key=lambda each: self.compare(each[: len(prefix)], prefix))
+        return range(first, last + 1)
 
     def __str__(self) -> str:
         known = self.boundaries.name if isinstance(self.boundaries, Sampled) else ", ".join(map(str, self.boundaries))

@@ -14,6 +14,13 @@ join equates:
 
 Equal columns within one input may replace one another; dependencies may not. NULLs: under `=` a NULL key matches
 nothing, so rows with one may be anywhere; under `<=>` they must meet as well.
+
+Or one input is left as it lies, by ranges whose first keys are join columns, and the other covers it:
+
+    R in ranges of (a, b), cut at (1, 'B') and (2, 'D'), S covering them on x, joined on a = x    yes: a row of S with x = 1
+                                                                                                  is in partitions 0 and 1
+    ... S covering other ranges of (a, b), or joined on b = x                                     no
+    ... R with NULL keys anywhere                                                                 no: (1, NULL) matches x = 1
 """
 
 from __future__ import annotations
@@ -27,24 +34,28 @@ from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import interchangeable
 from unshuffle.properties.functions import RangeFunction, identifiable
 from unshuffle.properties.proof import Proof, Push, Unaligned
-from unshuffle.properties.required import CoPartitioned, JoinKey
-from unshuffle.properties.structure import Serial
+from unshuffle.properties.required import CoPartitioned, Covered, JoinKey, Joint
+from unshuffle.properties.structure import Covering, Serial
 
 Input = tuple[Delivered, Dependencies]
 
 
-def match_joint(inputs: Sequence[Input], required: CoPartitioned) -> Proof | Unaligned:
-    """Are the inputs co-partitioned on some of the keys? If not, which single layouts would serve."""
+def match_joint(inputs: Sequence[Input], required: Joint) -> Proof | Unaligned:
+    """Do the inputs lie beside each other as is required? If they are to be co-partitioned on some of the keys, and are not,
+    which single layouts would serve."""
+    if isinstance(required, Covered):
+        found = _covered(inputs, required)
+        return found if isinstance(found, Proof) else Unaligned(found)
     if all(isinstance(formula(given.partitioning, facts), Serial) for given, facts in inputs):
         return Proof(notes=("each input is one partition",))
     layouts = [given.partitioning for given, _ in inputs]
     why = _differ(layouts)
     if why is None:
         placed = [each for each in layouts if isinstance(each, Partitioned)]
-        found = _positions(placed, [facts for _, facts in inputs], required)
-        if isinstance(found, Proof):
-            return found
-        why = found
+        aligned = _positions(placed, [facts for _, facts in inputs], required)
+        if isinstance(aligned, Proof):
+            return aligned
+        why = aligned
     return Unaligned(why, tuple(pushes(inputs, required)))
 
 
@@ -60,11 +71,40 @@ def _differ(layouts: Sequence[Partitioning]) -> str | None:
     return None
 
 
+def _covered(inputs: Sequence[Input], required: Covered) -> Proof | str:
+    """Is a row of one input in every partition where a row of the other can be that it matches? The other's rows are once
+    each, so that every match is found once."""
+    (given, _), (lies, facts) = inputs[required.by], inputs[1 - required.by]
+    covering, layout = given.partitioning, lies.partitioning
+    if not isinstance(covering, Covering):
+        return f"{covering} covers nothing"
+    if not isinstance(layout, Partitioned):
+        return f"{layout} is no function of columns"
+    if layout.function != covering.function or not identifiable(layout.function):
+        return f"two functions: {layout.function}, and {covering.function}"
+    if layout.nulls_apart and not facts.never_null.issuperset(layout.columns):
+        # A key that is no join column may be the NULL one: the row matches, and is not where its other keys say.
+        return f"rows with a NULL among {', '.join(map(str, layout.columns))} are anywhere"
+    known = [facts for _, facts in inputs]
+    notes = [f"one input by {layout.function}, covered by the other"]
+    for place, type_ in enumerate(layout.function.types[: len(covering.columns)]):
+        pair = (covering.columns[place], layout.columns[place])
+        columns = [pair[each != required.by] for each in range(len(inputs))]
+        key = next((k for k in required.keys if _fits(k, type_, columns, known)), None)
+        if key is None:
+            return f"no key equates {' and '.join(map(str, columns))} (argument {place + 1}) at the type compared"
+        notes.append(f"argument {place + 1}: {', '.join(map(str, columns))} by {key}")
+    return Proof(notes=tuple(notes))
+
+
 def _positions(layouts: list[Partitioned], facts: list[Dependencies], required: CoPartitioned) -> Proof | str:
     notes = [f"every input by {layouts[0].function}"]
     for place, type_ in enumerate(layouts[0].function.types):
         columns = [layout.columns[place] for layout in layouts]
-        key = next((k for k in required.keys if _fits(k, type_, columns, facts, layouts)), None)
+        key = next(
+            (k for k in required.keys if _fits(k, type_, columns, facts) and _nulls_meet(k, columns, facts, layouts)),
+            None,
+        )
         if key is not None:
             notes.append(f"argument {place + 1}: {', '.join(map(str, columns))} by {key}")
         elif _same_constant(columns, facts, any(layout.nulls_apart for layout in layouts)):
@@ -74,16 +114,17 @@ def _positions(layouts: list[Partitioned], facts: list[Dependencies], required: 
     return Proof(notes=tuple(notes))
 
 
-def _fits(
-    key: JoinKey, type_: DataType, columns: list[Column], facts: list[Dependencies], layouts: list[Partitioned]
-) -> bool:
-    """Do rows that the key matches give the function equal values there?"""
-    if not all(known.equal(column, mine) for known, column, mine in zip(facts, columns, key.columns, strict=True)):
-        return False
-    if key.null_safe and any(
+def _nulls_meet(key: JoinKey, columns: list[Column], facts: list[Dependencies], layouts: list[Partitioned]) -> bool:
+    """Are rows whose NULLs the key matches where the function says?"""
+    return not key.null_safe or not any(
         layout.nulls_apart and column not in known.never_null
         for layout, column, known in zip(layouts, columns, facts, strict=True)
-    ):
+    )
+
+
+def _fits(key: JoinKey, type_: DataType, columns: list[Column], facts: list[Dependencies]) -> bool:
+    """Do rows that the key matches give the function equal values there?"""
+    if not all(known.equal(column, mine) for known, column, mine in zip(facts, columns, key.columns, strict=True)):
         return False
     # Hashed at the type the join compares at: equal there, equal to the function. Otherwise the columns must be of one
     # type, and comparing must not lose anything: then equal means the same value, whatever it is cast to.

@@ -15,6 +15,7 @@ from unshuffle.properties.proof import HOLDS, MissingOrder, MissingPartitioning,
 from unshuffle.properties.required import (
     Anyhow,
     Clustered,
+    Covers,
     EveryPartition,
     Exactly,
     OnePartition,
@@ -22,7 +23,7 @@ from unshuffle.properties.required import (
     Required,
     RequiredPartitioning,
 )
-from unshuffle.properties.structure import Global, Grouped, Local, Replicated, Scattered, Serial
+from unshuffle.properties.structure import Covering, Global, Grouped, Local, Replicated, Scattered, Serial
 
 
 def match(delivered: Delivered, required: Required, facts: Dependencies) -> Proof | Unmet:
@@ -40,6 +41,8 @@ def match_partitioning(
 ) -> Proof | MissingPartitioning:
     if isinstance(required, Exactly):
         return _exactly(delivered, required, facts)
+    if isinstance(required, Covers):
+        return _covers(delivered, required, facts)
     now = formula(_forgiving(delivered, required, facts), facts)
     if isinstance(now, Serial) and isinstance(required, Anyhow | Clustered | RangeOrdered) and required.parallel:
         return MissingPartitioning(required)
@@ -96,6 +99,20 @@ def _exactly(delivered: Partitioning, required: Exactly, facts: Dependencies) ->
         return MissingPartitioning(required, frozenset(unequal))
     now = Grouped(frozenset(delivered.columns))
     return Proof((Step(Rule.SAME_FUNCTION, now, Grouped(frozenset(layout.columns))),))
+
+
+def _covers(delivered: Partitioning, required: Covers, facts: Dependencies) -> Proof | MissingPartitioning:
+    """Equal columns have one reach. No dependency helps, and no finer or coarser covering is as good: a row would be missing
+    in a partition, or be there for no match."""
+    wanted = required.covering
+    if not isinstance(delivered, Covering):
+        return MissingPartitioning(required)
+    if wanted is None or delivered == wanted:
+        return HOLDS
+    if delivered.function != wanted.function or len(delivered.columns) != len(wanted.columns):
+        return MissingPartitioning(required)
+    unequal = [d for d, w in zip(delivered.columns, wanted.columns, strict=True) if not facts.equal(d, w)]
+    return MissingPartitioning(required, frozenset(unequal)) if unequal else HOLDS
 
 
 def implies(

@@ -9,7 +9,7 @@ Again decided on closures. Let D be the columns of the delivered partitioning.
                        same way: rows of two partitions differ on D, so the first difference on X must be on one of
                        those columns and in the same direction.
     ⊥ ⇒ X^g, X^o       always
-    ⊤ ⇒ anything else  never
+    ⊤ ⇒ anything else  never, nor does a part of ⊤ (`Covering`)
 
 Worked example: ranges on [a↑, b↓, c↑], with a -> b and c = d. Are they in order on [a↑, d↑, e↓]? a is first on both
 sides. b is determined by a and goes (rule 7). c is d under another name. Nothing is left of the delivered keys, so the
@@ -29,6 +29,7 @@ from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.match_local import renamed
 from unshuffle.properties.proof import HOLDS, Proof, Rule, Step
 from unshuffle.properties.structure import (
+    Covering,
     Global,
     Grouped,
     Ordered,
@@ -48,7 +49,7 @@ def match_global(delivered: Global, required: Global, facts: Dependencies) -> Pr
         return HOLDS
     if delivered == required:
         return HOLDS
-    if isinstance(delivered, Replicated) or isinstance(required, Serial | Replicated):
+    if isinstance(delivered, Replicated | Covering) or isinstance(required, Serial | Replicated | Covering):
         return frozenset()
     if isinstance(required, Scattered):
         return Proof((Step(Rule.ANYHOW, delivered, required),))

@@ -8,6 +8,7 @@ The descending case of Definition IV.2 is printed with the ascending sign; Defin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from unshuffle.properties.delivered import Partitioned
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.functions import Leaf, compare_values, number
 from unshuffle.properties.structure import (
+    Covering,
     Global,
     Grouped,
     Local,
@@ -87,6 +89,8 @@ def broken_global(partitions: Partitions, claim: Global) -> Violation | None:
             return None
         case Replicated():
             return _broken_copies(partitions)
+        case Covering():
+            return _broken_covering(partitions, claim)
         case Grouped():
             return _broken_clustering(partitions, sorted(claim.columns, key=lambda c: c.id))
         case Ordered():
@@ -114,9 +118,28 @@ def _broken_ranges(partitions: Partitions, claim: Ordered) -> Violation | None:
     return None
 
 
+def _content(row: Row) -> str:
+    return repr(sorted((c.id, v) for c, v in row.items()))
+
+
+def _broken_covering(partitions: Partitions, claim: Covering) -> Violation | None:
+    """Each row as often as any other partition of its reach has it, and none elsewhere."""
+    if len(partitions) != claim.function.partitions:
+        return Violation(f"{len(partitions)} partitions of {claim}", ())
+    times: dict[str, tuple[Row, Counter[int]]] = {}
+    for index, rows in enumerate(partitions):
+        for row in rows:
+            times.setdefault(_content(row), (row, Counter()))[1][index] += 1
+    for row, found in times.values():
+        reach = claim.function.reach([row[column] for column in claim.columns])
+        if set(found) != set(reach) or len(set(found.values())) > 1:
+            return Violation(str(claim), (row,))
+    return None
+
+
 def _broken_copies(partitions: Partitions) -> Violation | None:
     def content(rows: Sequence[Row]) -> list[str]:
-        return sorted(repr(sorted((c.id, v) for c, v in row.items())) for row in rows)
+        return sorted(map(_content, rows))
 
     first = content(partitions[0]) if partitions else []
     return None if all(content(rows) == first for rows in partitions) else Violation("⊤", ())

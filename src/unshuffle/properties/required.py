@@ -12,10 +12,11 @@ A joint requirement speaks of several inputs at once; see `joint`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from unshuffle.catalog.schema import Column, DataType, names
 from unshuffle.properties.delivered import Partitioned
-from unshuffle.properties.structure import Grouped, Local, Ordered, Sorted, show
+from unshuffle.properties.structure import Covering, Grouped, Local, Ordered, Sorted, show
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,18 @@ class Exactly:
         return f"exactly {self.layout}"
 
 
-RequiredPartitioning = Anyhow | OnePartition | EveryPartition | Clustered | RangeOrdered | Exactly
+@dataclass(frozen=True, slots=True)
+class Covers:
+    """A copy for every partition of the other input that can have a match, and no more; of which layout, if it is known.
+    Where it is not, the joint requirement says that it must be the other input's."""
+
+    covering: Covering | None = None
+
+    def __str__(self) -> str:
+        return "⊤ where there can be matches" if self.covering is None else str(self.covering)
+
+
+RequiredPartitioning = Anyhow | OnePartition | EveryPartition | Clustered | RangeOrdered | Exactly | Covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +159,23 @@ class CoPartitioned:
 
 
 @dataclass(frozen=True, slots=True)
+class Covered:
+    """One of two inputs lies by ranges whose first keys are join keys; the other, `by`, covers them (SIGMOD 2012, 3.3.2)."""
+
+    keys: tuple[JoinKey, ...]
+    by: Literal[0, 1]
+
+    def __str__(self) -> str:
+        return f"one covered by the other on some of {', '.join(map(str, self.keys))}"
+
+
+Joint = CoPartitioned | Covered
+
+
+@dataclass(frozen=True, slots=True)
 class Alternative:
     """One way an operator can run: what each child must deliver, and what the children must deliver together."""
 
     name: str
     children: tuple[Required, ...]
-    joint: CoPartitioned | None = None
+    joint: Joint | None = None

@@ -7,14 +7,18 @@
 | hash aggregate on G    | {⊥; *}           | {X; *}, {} < X ≤ G                                                       |
 | stream aggregate on G  | {⊥; G^g}         | {X; G^g}, {} < X ≤ G                                                     |
 | nested-loop, hash join | both {⊥; *}      | both co-partitioned on some of J; or one {⊤; *}, the other {anyhow; *}   |
+| hash join              |                  | or one {X^o; *}, X beginning with some of J, and the other covering it   |
 | merge join             | {⊥; S1}, {⊥; S2} | the same with S1, S2 inside each partition; J is a prefix of both        |
 
 The table writes {X; *} with X ≠ ∅ for scan, select and project, where ∅ elsewhere is random partitioning; the paper's
 own sample plan filters randomly partitioned files. We read it as "partitioned, in any way".
 
+The last form of the hash join is not in the table: it is the "broadcast optimization" of SIGMOD 2012, section 3.3.2.
+
 Three things the table leaves to the reader. A broadcast input must not be the side whose unmatched rows the join keeps:
-every partition would output them. Both inputs of a merge join are sorted alike, NULL order included. And
-they are sorted as the join compares, which a column is not if the join casts it to something that orders otherwise.
+every partition would output them. Nor must one that covers the other. Both inputs of a merge join are sorted alike, NULL
+order included. And they are sorted as the join compares, which a column is not if the join casts it to something that
+orders otherwise.
 """
 
 from __future__ import annotations
@@ -32,6 +36,8 @@ from unshuffle.properties.required import (
     Anyhow,
     Clustered,
     CoPartitioned,
+    Covered,
+    Covers,
     EveryPartition,
     JoinKey,
     OnePartition,
@@ -99,7 +105,7 @@ def hash_join(kind: JoinKind, keys: Iterable[JoinKey]) -> tuple[Alternative, ...
     on = tuple(keys)
     if not on:
         raise ValueError("a hash join needs an equality")
-    return tuple(_join(kind, on, (), ()))
+    return (*_join(kind, on, (), ()), *_pruned(kind, on))
 
 
 def merge_join(kind: JoinKind, keys: Iterable[MergeKey]) -> tuple[Alternative, ...]:
@@ -125,10 +131,23 @@ def _join(kind: JoinKind, keys: tuple[JoinKey, ...], left: Local, right: Local) 
         meet = any(key.null_safe for key in keys)
         one, other = (Clustered(frozenset(k.columns[side] for k in keys), nulls_meet=meet) for side in (0, 1))
         yield Alternative("pair-wise", (Required(one, left), Required(other, right)), CoPartitioned(keys))
-    if kind in (JoinKind.INNER, JoinKind.RIGHT):
+    if _may_be_copied(kind, 0):
         yield Alternative("broadcast left", (Required(EveryPartition(), left), Required(PARALLEL, right)))
-    if kind not in (JoinKind.RIGHT, JoinKind.FULL):
+    if _may_be_copied(kind, 1):
         yield Alternative("broadcast right", (Required(PARALLEL, left), Required(EveryPartition(), right)))
+
+
+def _pruned(kind: JoinKind, keys: tuple[JoinKey, ...]) -> Iterator[Alternative]:
+    """Copied only to the partitions of the other input that can have matches."""
+    if _may_be_copied(kind, 0):
+        yield Alternative("pruned broadcast left", (Required(Covers()), Required(PARALLEL)), Covered(keys, 0))
+    if _may_be_copied(kind, 1):
+        yield Alternative("pruned broadcast right", (Required(PARALLEL), Required(Covers())), Covered(keys, 1))
+
+
+def _may_be_copied(kind: JoinKind, side: int) -> bool:
+    """May rows of this input be in several partitions? Not if those without a match are kept: every copy would be."""
+    return kind in (JoinKind.INNER, JoinKind.RIGHT) if side == 0 else kind not in (JoinKind.RIGHT, JoinKind.FULL)
 
 
 def order_offered(given: Local, facts: Dependencies, keys: Iterable[JoinKey], side: int) -> tuple[MergeKey, ...] | None:

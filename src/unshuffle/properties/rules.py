@@ -19,6 +19,7 @@ from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.proof import Proof, Rule, Step
 from unshuffle.properties.structure import (
     Action,
+    Covering,
     Global,
     Grouped,
     Local,
@@ -31,6 +32,8 @@ from unshuffle.properties.structure import (
 )
 
 Formula = Global | Local
+# Of which nothing follows for where a row is: it may be in several partitions; or it is no claim about partitions.
+NotOnce = Replicated | Covering | tuple  # type: ignore[type-arg]
 
 
 def check(step: Step, facts: Dependencies) -> bool:
@@ -151,13 +154,13 @@ def _unique(before: Formula, after: Formula, facts: Dependencies) -> bool:
         if place is None or not isinstance(after[place], Grouped):
             return False
         return facts.unique(columns_of(after[: place + 1]))
-    return isinstance(after, Grouped) and not isinstance(before, Replicated | tuple) and facts.unique(after.columns)
+    return isinstance(after, Grouped) and not isinstance(before, NotOnce) and facts.unique(after.columns)
 
 
 def _one_place(before: Formula, after: Formula, facts: Dependencies) -> bool:
     if not isinstance(after, Grouped | Ordered):
         return False
-    if facts.unique(()) and not isinstance(before, Replicated | tuple):
+    if facts.unique(()) and not isinstance(before, NotOnce):
         return True  # at most one row
     match before:
         case Serial():
@@ -192,7 +195,7 @@ def _same_function(before: Formula, after: Formula, facts: Dependencies) -> bool
 
 
 def _anyhow(before: Formula, after: Formula, facts: Dependencies) -> bool:
-    return isinstance(after, Scattered) and not isinstance(before, Replicated | tuple)
+    return isinstance(after, Scattered) and not isinstance(before, NotOnce)
 
 
 def _removed(longer: Local, shorter: Local) -> int | None:

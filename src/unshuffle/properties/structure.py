@@ -13,6 +13,7 @@ A *global* property speaks of which rows share a partition:
     Serial            ⊥   there is exactly one partition
     Scattered         ∅   every row is in one partition, nothing says which
     Replicated        ⊤   every partition holds every row
+    Covering(f, [a])  ⊤a  a row is in every partition of f that can hold rows with its a, f being ranges of a and more
     Grouped({a, b})       rows that agree on a and b share a partition
     Ordered([a↑, b↓])     as Grouped, and for i < j every row of partition i is before every row of partition j
 
@@ -25,9 +26,10 @@ value, equal to itself, before or after all others, whatever the direction.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from unshuffle.catalog.schema import Column, names
+from unshuffle.properties.functions import RangeFunction, Sampled
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,33 @@ class Replicated:
         return "⊤"
 
 
-Global = Serial | Scattered | Replicated | Grouped | Ordered
+@dataclass(frozen=True, slots=True)
+class Covering:
+    """⊤ as far as it is needed (SIGMOD 2012, section 3.3.2): a row is once in every partition of the function that can hold
+    rows which agree with it on the function's first keys, and nowhere else. All of another input's rows that lie by the
+    function find it beside them, if they agree with it. Like ⊤ it implies nothing else: some rows are there several times.
+
+    On all keys of the function every row would be in one partition, which is `delivered.Partitioned`."""
+
+    function: RangeFunction
+    columns: tuple[Column, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.function.boundaries, Sampled):
+            raise ValueError("ranges are covered where their boundaries are known")
+        if not 0 < len(self.columns) < self.function.arity:
+            raise ValueError("ranges are covered by some of their first keys, and not by all")
+        object.__setattr__(self, "_hash", hash((self.columns, self.function.partitions)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return f"⊤ of {self.function} for their ({', '.join(map(str, self.columns))})"
+
+
+Global = Serial | Scattered | Replicated | Covering | Grouped | Ordered
 
 
 def columns_of(actions: Iterable[Action]) -> frozenset[Column]:

@@ -20,7 +20,7 @@ from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning,
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import interchangeable
 from unshuffle.properties.functions import Unknown
-from unshuffle.properties.structure import Grouped, Local, Scattered, Serial, Sorted, columns_of
+from unshuffle.properties.structure import Covering, Grouped, Local, Scattered, Serial, Sorted, columns_of
 
 
 def through_project(
@@ -59,6 +59,8 @@ class _Names:
         return self.facts.determines(self.sources.values(), columns)
 
     def partitioning(self, given: Partitioning) -> Partitioning:
+        if isinstance(given, Covering):
+            return self._covering(given)
         if not isinstance(given, Partitioned):
             return given
         names = [self.of(column) for column in given.columns]
@@ -68,6 +70,13 @@ class _Names:
         if not self.outputs or given.nulls_apart or not self.determined(given.columns):
             return Scattered(given.function.partitions)
         return self._some_function(given)
+
+    def _covering(self, given: Covering) -> Covering:
+        """Without its columns there is no telling which rows are there several times."""
+        names = tuple(name for column in given.columns if (name := self.of(column)) is not None)
+        if len(names) < len(given.columns):
+            raise ValueError(f"rows that are {given} are not told apart without these columns")
+        return Covering(given.function, names)
 
     def _some_function(self, given: Partitioned) -> Partitioned:
         """The fewest outputs that determine the layout's columns, smallest numbers first."""
