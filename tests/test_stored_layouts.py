@@ -17,7 +17,7 @@ from unshuffle.algebra.physical import Physical
 from unshuffle.cost.machine import Machine
 from unshuffle.optimizer import Options, optimize
 from unshuffle.partitions import Cut, Interval, of_partitions
-from unshuffle.properties import Delivered, HashFunction, Partitioned, RangeFunction, asc, hashed, ranged
+from unshuffle.properties import Covering, Delivered, HashFunction, Partitioned, RangeFunction, asc, hashed, ranged
 from unshuffle.verify import verify
 
 Store = Callable[[Scan], Scan]
@@ -34,6 +34,13 @@ more  rows=100000000
     host string width=20 distinct=1000000
     dir string width=20 distinct=10000000
     v bigint distinct=1000000
+sites  rows=1000000
+    domain string width=20 distinct=100000
+    host string width=20 distinct=1000000
+    owner string width=100 distinct=100000
+few  rows=1000
+    domain string width=20 distinct=1000
+    owner string width=100 distinct=1000
 """
 
 
@@ -184,3 +191,97 @@ def test_buckets_are_split_for_a_join_and_merged_for_what_is_written(plan: Plan)
     layout = found.delivered.partitioning
     assert isinstance(layout, Partitioned)
     assert layout.function.partitions == 50
+
+
+# --- a small input that is copied only to where the large one can have matches
+
+
+def pruned(plan: Physical) -> list[Physical]:
+    return [node for node in plan.walk() if node.alternative.startswith("pruned")]
+
+
+OWNED = "select p.domain, p.host, p.v, s.owner from pages p {} join sites s on p.domain = s.domain"
+
+
+def test_a_small_input_goes_to_the_ranges_that_can_have_matches(plan: Plan) -> None:
+    found = plan(OWNED.format(""), pages=in_ranges("domain host", count=200))
+    (join,) = pruned(found)
+    (move,) = moves(found)
+    pages, _ = scans(found)
+    assert on(pages) == "domain host"
+    assert pages.readers is None
+    assert isinstance(move.how.scheme, Covering)
+    assert [column.name for column in move.how.scheme.columns] == ["domain"]
+    assert move.how.scheme.function == pages.layout.partitioning.function
+    # Each of 199 boundaries is in the middle of a domain, whose rows are copied once more: of 100,000 domains.
+    copies = join.inputs[1].amount.rows / join.inputs[1].inputs[0].amount.rows
+    assert copies == pytest.approx(1 + 199 / 100000)
+    assert found.delivered == pages.layout, "the large input lies as before, and in its order"
+
+
+def test_it_goes_to_many_where_a_value_fills_many_ranges(plan: Plan) -> None:
+    def one_domain(scan: Scan) -> Scan:
+        columns = [next(c for c in scan.columns if c.name == name) for name in ("domain", "host")]
+        cuts = [("d1", f"h{i:06}") for i in range(1, 200)]
+        layout = Delivered(ranged([asc(c) for c in columns], cuts), tuple(asc(c) for c in columns))
+        return replace(scan, layout=layout, stored=layout)
+
+    (join,) = pruned(plan(OWNED.format(""), pages=one_domain))
+    assert join.inputs[1].amount.rows == pytest.approx(1e6 * (1 + 199 / 100000))
+    few = "select p.domain, p.host, p.v, s.owner from pages p join (select domain, max(owner) as owner from sites"
+    few += " where domain in ('d1', 'd2') group by domain) s on p.domain = s.domain"
+    assert not pruned(plan(few, pages=one_domain)), "two rows, one of them in 200 partitions: everywhere is as good"
+
+
+@pytest.mark.parametrize(("kind", "build"), [("left", 1), ("left semi", 1), ("left anti", 1), ("", 1)])
+def test_for_joins_that_keep_rows_of_the_large_input(plan: Plan, kind: str, build: int) -> None:
+    text = OWNED.format(kind)
+    if "semi" in kind or "anti" in kind:
+        text = f"select p.domain, p.host, p.v from pages p {kind} join sites s on p.domain = s.domain"
+    (join,) = pruned(plan(text, pages=in_ranges("domain host", count=200)))
+    assert join.alternative == "pruned broadcast right"
+    assert join.operator.build == build
+
+
+def test_and_at_the_other_side(plan: Plan) -> None:
+    text = "select p.domain, p.host, p.v, s.owner from sites s right join pages p on p.domain = s.domain"
+    (join,) = pruned(plan(text, pages=in_ranges("domain host", count=200)))
+    assert join.alternative == "pruned broadcast left"
+
+
+@pytest.mark.parametrize("kind", ["right", "full"])
+def test_never_for_joins_that_keep_rows_of_the_small_input(plan: Plan, kind: str) -> None:
+    assert not pruned(plan(OWNED.format(kind), pages=in_ranges("domain host", count=200)))
+
+
+def test_few_rows_are_copied_everywhere(plan: Plan) -> None:
+    text = "select p.domain, p.host, p.v, s.owner from pages p join few s on p.domain = s.domain"
+    found = plan(text, pages=in_ranges("domain host", count=200))
+    assert [node.alternative for node in found.walk() if node.alternative] == ["broadcast right"]
+
+
+def test_on_all_columns_of_the_ranges_rows_are_sent_to_where_theirs_are(plan: Plan) -> None:
+    text = "select p.domain, p.host, p.v, s.owner from pages p join sites s on p.domain = s.domain and p.host = s.host"
+    found = plan(text, pages=in_ranges("domain host", count=200))
+    assert [node.alternative for node in found.walk() if node.alternative] == ["pair-wise"]
+    assert not any(isinstance(move.how.scheme, Covering) for move in moves(found))
+
+
+def test_not_on_a_column_that_the_ranges_do_not_begin_with(plan: Plan) -> None:
+    text = "select p.domain, p.host, p.v, s.owner from pages p join sites s on p.host = s.host"
+    assert not pruned(plan(text, pages=in_ranges("domain host", count=200)))
+
+
+def test_nor_on_one_that_compares_otherwise(plan: Plan) -> None:
+    text = "select p.domain, p.host, p.v, s.owner from pages p join sites s on cast(p.domain as bigint) = s.domain"
+    assert not pruned(plan(text, pages=in_ranges("domain host", count=200)))
+
+
+def test_what_is_above_finds_the_large_input_as_it_lies(plan: Plan) -> None:
+    found = plan(
+        """select p.domain, p.host, percentile(p.v, 0.5), max(s.owner) from pages p join sites s on p.domain = s.domain
+        where p.v > 5 group by p.domain, p.host""",
+        pages=in_ranges("domain host", count=200),
+    )
+    assert pruned(found)
+    assert [type(move.how.scheme) for move in moves(found)] == [Covering]

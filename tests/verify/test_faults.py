@@ -18,13 +18,16 @@ from unshuffle.errors import InternalError
 from unshuffle.optimizer import Optimized, Spool
 from unshuffle.properties import (
     Clustered,
+    Covering,
     Delivered,
     Dependencies,
     FullMerge,
     InitialPartitioning,
     JoinKey,
     RandomMerge,
+    RangeFunction,
     Repartitioning,
+    Replicated,
     Sampled,
     Scattered,
     Serial,
@@ -131,6 +134,20 @@ def in_order(below: Physical, way: str = "partitioned") -> Optimized:
 ranges = ranged([asc(A)], Sampled("1", 8))
 STORED = scan("r", (A, B, V), layout=Delivered(hashed([B], 8)), depends={A: B})
 
+IN_RANGES = ranged([asc(A), asc(B)], [(1, 5), (1, 7), (3,)])
+CUT_OTHERWISE = ranged([asc(A), asc(B)], [(1, 5), (2, 7), (3,)])
+BY_RANGES = scan("r", (A, B, V), layout=Delivered(IN_RANGES))
+
+
+def cover(below: Physical = S, on: Column = X, layout: Partitioned = IN_RANGES) -> Physical:
+    assert isinstance(layout.function, RangeFunction)
+    return move(Repartitioning(Covering(layout.function, (on,)), RandomMerge()), below)
+
+
+def pruned(right: Physical | None = None, left: Physical = BY_RANGES, kind: JoinKind = LEFT) -> Physical:
+    return join(kind, left, right or cover(), equal(A, X), "pruned broadcast right")
+
+
 GOOD: dict[str, Callable[[], Optimized]] = {
     "an aggregate over its exchange": lambda: optimized(grouped()),
     "a join of inputs sent alike": lambda: optimized(joined()),
@@ -143,6 +160,8 @@ GOOD: dict[str, Callable[[], Optimized]] = {
     ),
     "halves of a limit": lambda: optimized(first_rows(), [asc(B)]),
     "a broadcast join": lambda: optimized(join(LEFT, R, copy(S), equal(A, X), "broadcast right")),
+    "a join whose one input covers the other": lambda: optimized(pruned()),
+    "an aggregate over what was covered": lambda: optimized(aggregate(pruned(), (A, B), sum=(SUM, total(V)))),
     "a spool": lambda: from_spool(join(INNER, send(R, A), read(), equal(A, X))),
     "a window": lambda: optimized(windowed(sort(send(R, A), A, V))),
     "ranges in order": lambda: in_order(sort(send_by(ranges, R), A)),
@@ -310,8 +329,49 @@ FAULTS: dict[str, tuple[Callable[[], Optimized], str]] = {
         "requires {anyhow",
     ),
     "copies counted by an aggregate": (lambda: optimized(over(SHUFFLED, copy(R), delivered=R.delivered)), "requires"),
-    "copies as the result": (lambda: optimized(copy(R)), "every row once for each partition"),
+    "copies as the result": (lambda: optimized(copy(R)), "rows once for each partition that has a copy"),
+    "copies to some partitions as the result": (
+        lambda: optimized(cover()),
+        "rows once for each partition that has a copy",
+    ),
+    "copies to some partitions counted": (
+        lambda: optimized(over(SHUFFLED, cover(R, A), delivered=R.delivered)),
+        "requires",
+    ),
+    "copies to some partitions claimed to be everywhere": (
+        lambda: optimized(
+            join(LEFT, R, over(cover(), delivered=Delivered(Replicated())), equal(A, X), "broadcast right")
+        ),
+        "claims to deliver",
+    ),
+    "copies to some partitions claimed to be rows": (
+        lambda: optimized(over(cover(), delivered=Delivered(Scattered(4)))),
+        "claims to deliver",
+    ),
     # joins
+    "copies in other partitions than rows lie in": (
+        lambda: optimized(pruned(cover(layout=CUT_OTHERWISE))),
+        "two functions",
+    ),
+    "copies where another column says": (lambda: optimized(pruned(cover(on=Y))), "no key equates"),
+    "copies for rows that lie anyhow": (lambda: optimized(pruned(left=R)), "no function of columns"),
+    "no copies where some are needed": (
+        lambda: optimized(over(pruned(), BY_RANGES, send_by(ranged([asc(X), asc(Y)], [(1, 5), (1, 7), (3,)]), S))),
+        "requires {⊤ where there can be matches",
+    ),
+    "copies of the preserved side to some partitions": (
+        lambda: optimized(over(pruned(), cover(R, A), S, alternative="pruned broadcast left", delivered=S.delivered)),
+        "cannot run so",
+    ),
+    "a full join with copies in some partitions": (
+        lambda: optimized(
+            with_operator(
+                pruned(kind=INNER),
+                join=replace(pruned(kind=INNER).operator.join, kind=JoinKind.FULL),  # type: ignore[attr-defined]
+            )
+        ),
+        "cannot run so",
+    ),
     "the preserved side of an outer join copied": (
         lambda: optimized(
             over(join(LEFT, R, copy(S), equal(A, X), "broadcast right"), copy(R), S, alternative="broadcast left")

@@ -34,6 +34,7 @@ from unshuffle.properties import (
     Anyhow,
     Clustered,
     CoPartitioned,
+    Covering,
     Delivered,
     Dependencies,
     Exchange,
@@ -43,6 +44,7 @@ from unshuffle.properties import (
     OnePartition,
     Partitioned,
     PartitionFunction,
+    Partitioning,
     RangeFunction,
     Regrouped,
     Replicated,
@@ -369,7 +371,7 @@ class HashJoin(_JoinBase):
     def alternatives(self) -> tuple[Alternative, ...]:
         copied = ("broadcast left", "broadcast right")[self.build]
         every = requirements.hash_join(self.kind, self.keys)
-        names = ("serial", copied) if self.null_aware else ("serial", "pair-wise", copied)
+        names = ("serial", copied) if self.null_aware else ("serial", "pair-wise", copied, f"pruned {copied}")
         return tuple(each for each in every if each.name in names)
 
     def deliver(self, given: Given, facts: Known) -> Delivered:
@@ -427,11 +429,12 @@ class LoopJoin(_JoinBase):
         return self._kept(Delivered(_layout_after(self.kind, given), local), facts)
 
 
-def _layout_after(kind: JoinKind, given: Given) -> Serial | Scattered | Replicated | Partitioned:
+def _layout_after(kind: JoinKind, given: Given) -> Partitioning:
+    """Of an input that is copied, to all partitions of the other or to some, nothing is left but what it is joined to."""
     left, right = (each.partitioning for each in given)
-    if isinstance(left, Replicated):
+    if isinstance(left, Replicated | Covering):
         return right
-    if isinstance(right, Replicated):
+    if isinstance(right, Replicated | Covering):
         return left
     return after_pairwise_join(kind, left, right)[0]
 

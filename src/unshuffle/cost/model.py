@@ -26,6 +26,7 @@ from unshuffle.cost.machine import Machine
 from unshuffle.cost.patterns import slow_patterns
 from unshuffle.cost.shuffle_writing import WRITERS, Writer, Writing
 from unshuffle.properties import (
+    Covering,
     FullMerge,
     InitialPartitioning,
     PartialMerge,
@@ -349,6 +350,8 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
         case _:
             pass
     scheme = op.how.scheme if isinstance(op.how, Repartitioning | InitialPartitioning) else None
+    if isinstance(scheme, Covering):
+        return _copy_to_some(model, given, output)
     ranged = isinstance(scheme, Partitioned) and isinstance(scheme.function, RangeFunction)
     sending = given.rows * (m.send_row + (m.range_row if ranged else 0.0))
     receiving = given.rows * m.receive_row
@@ -360,6 +363,22 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
     cpu = model.elapsed(sending + writing.sorting(m, writer), given) + model.elapsed(receiving, output)
     disk = model.elapsed(given.bytes * m.disk_byte, given)
     network = model.elapsed(given.bytes * m.network_byte, output)
+    startup = model.start(output.partitions) + writing.pieces(m, writer) / m.cores
+    return Cost(cpu + disk + network + startup, cpu=cpu, disk=disk, network=network, startup=startup)
+
+
+def _copy_to_some(model: CostModel, given: Amount, output: Amount) -> Cost:
+    """An exchange of rows that are repeated first, for each partition that they go to. Of those the first and the last are
+    looked for."""
+    m = model.machine
+    writing = Writing(output.rows, given.partitions, output.partitions)
+    writer = model.writer(writing)
+    sending = given.rows * 2 * m.range_row + output.rows * (m.compute_row + m.send_row)
+    cpu = model.elapsed(sending + writing.sorting(m, writer), given) + model.elapsed(
+        output.rows * m.receive_row, output
+    )
+    disk = model.elapsed(output.bytes * m.disk_byte, given)
+    network = model.elapsed(output.bytes * m.network_byte, output)
     startup = model.start(output.partitions) + writing.pieces(m, writer) / m.cores
     return Cost(cpu + disk + network + startup, cpu=cpu, disk=disk, network=network, startup=startup)
 

@@ -12,12 +12,15 @@ from unshuffle.catalog.types import spark_name
 from unshuffle.properties import (
     Anyhow,
     Clustered,
-    CoPartitioned,
+    Covered,
+    Covering,
+    Covers,
     Delivered,
     EveryPartition,
     Exactly,
     Grouped,
     HashFunction,
+    Joint,
     Local,
     Named,
     OnePartition,
@@ -61,6 +64,10 @@ class Layouts:
                 return "spread" if count is None else f"spread over {count}"
             case Replicated():
                 return "copied to every task"
+            case Covering(function=function, columns=columns):
+                return (
+                    f"copied to those of {function.partitions} ranges that can have their {self._names.listed(columns)}"
+                )
             case Partitioned(function=function, columns=columns, nulls_apart=apart):
                 return self._function(function, columns) + (" (NULL keys anywhere)" if apart else "")
 
@@ -125,6 +132,8 @@ class Layouts:
                 return "all rows in one partition"
             case EveryPartition():
                 return "a copy of these rows in every task"
+            case Covers():
+                return "a copy of each of these rows in every partition of its other input that can have matches"
             case Clustered(maximum=columns):
                 return f"rows with equal {self._names.set(columns)} in one partition"
             case RangeOrdered(keys=keys):
@@ -132,9 +141,11 @@ class Layouts:
             case Exactly(layout=layout):
                 return f"rows laid out by {self.partitioning(layout)}"
 
-    def joint(self, required: CoPartitioned) -> str:
-        pairs = (" = ".join(map(self._names.name, key.columns)) for key in required.keys)
-        return f"all inputs laid out alike on {' and '.join(pairs)}"
+    def joint(self, required: Joint) -> str:
+        pairs = " and ".join(" = ".join(map(self._names.name, key.columns)) for key in required.keys)
+        if isinstance(required, Covered):
+            return f"the rows of one input wherever the other can have matches on {pairs}"
+        return f"all inputs laid out alike on {pairs}"
 
     # --- proofs
 

@@ -16,6 +16,7 @@ from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.optimizer import Optimized, Spool
 from unshuffle.properties import (
+    Covering,
     FullMerge,
     InitialPartitioning,
     PartialMerge,
@@ -199,6 +200,8 @@ class Drawing:
         how = op.how
         if isinstance(getattr(how, "scheme", None), Replicated):
             return "Broadcast", []
+        if isinstance(getattr(how, "scheme", None), Covering):
+            return "Exchange", [("", "copy to where matches can be")]
         way = "read in place" if op.readers is not None else _TOPOLOGY[type(how)]
         boundaries = "chosen at run time" if op.samples else ""
         return "Exchange", [("", way), ("merging", self._merge(how)), ("boundaries", boundaries)]
@@ -224,7 +227,7 @@ def _with_way(plan: Physical, facts: Facts) -> Facts:
     operator, way = plan.operator, plan.alternative
     if not way or isinstance(operator, (*_ANYWHERE, ops.AsWritten)):
         return facts
-    if isinstance(operator, ops.HashJoin) and not way.startswith("broadcast"):
+    if isinstance(operator, ops.HashJoin) and "broadcast" not in way:
         way += f", builds {('left', 'right')[operator.build]}"
     if facts and not facts[0][0] and isinstance(operator, _JOINS):
         return [("", f"{facts[0][1]}, {way}"), *facts[1:]]

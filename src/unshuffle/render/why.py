@@ -10,10 +10,14 @@ from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
 from unshuffle.properties import (
     CoPartitioned,
+    Covered,
+    Covering,
+    Covers,
     Delivered,
     EveryPartition,
     FullMerge,
     InitialPartitioning,
+    Joint,
     Partitioned,
     RangeFunction,
     Repartitioning,
@@ -57,12 +61,22 @@ class Telling:
             assert isinstance(wish, Required)
             return f"the result is to be {self._words.local(wish.local)}" if wish.local else "the result needs it"
         asks = self._asked(_missing_part(broken))
-        if isinstance(broken.required, Required) and isinstance(broken.required.partitioning, EveryPartition):
-            return f"{self.operator(broken.node)} runs where its other input lies, and needs {asks}"
+        if isinstance(broken.required, Required) and isinstance(broken.required.partitioning, EveryPartition | Covers):
+            copies = self._copies(kept.node)
+            return f"{self.operator(broken.node)} runs where its other input lies, and needs {asks}{copies}"
         return f"{self.operator(broken.node)} needs {asks}; {self._lies(kept, broken.given)}"
 
-    def _asked(self, required: Required | CoPartitioned) -> str:
-        return self._words.joint(required) if isinstance(required, CoPartitioned) else self._words.required(required)
+    @staticmethod
+    def _copies(node: Physical) -> str:
+        """Of rows that are copied to some partitions, to how many."""
+        place = node.delivered.partitioning
+        if not isinstance(place, Covering) or not node.inputs[0].amount.rows:
+            return ""
+        average = node.amount.rows / node.inputs[0].amount.rows
+        return f": {average:.3g} of {place.function.partitions:,} on the average, where a broadcast would be for all"
+
+    def _asked(self, required: Required | Joint) -> str:
+        return self._words.required(required) if isinstance(required, Required) else self._words.joint(required)
 
     def _lies(self, kept: Kept, given: Delivered) -> str:
         where = self._words.layout(given)
@@ -113,6 +127,11 @@ class Telling:
     def proof(self, avoided: Avoided) -> list[str]:
         """How rows lie, and the steps from there to what is needed."""
         layouts = list(dict.fromkeys(self._words.layout(given) for given in avoided.given))
+        if isinstance(avoided.required, Covered):
+            lies = self._words.layout(avoided.given[1 - avoided.required.by])
+            return [
+                f"the rows are {lies}, and stay there: the boundaries tell where the other input's can have matches"
+            ]
         if isinstance(avoided.required, CoPartitioned):
             return [f"the inputs are {' and '.join(layouts)}: one function of equal columns"]
         given = avoided.given[0]
@@ -179,7 +198,7 @@ class Telling:
         how = operator.how
         scheme = getattr(how, "scheme", None)
         merge = getattr(how, "merge", None)
-        columns = scheme.columns if isinstance(scheme, Partitioned) else ()
+        columns = scheme.columns if isinstance(scheme, Partitioned | Covering) else ()
         writing = writers.writing_of(kept.node)
         return {
             "topology": _TOPOLOGY[type(how)],
@@ -225,7 +244,7 @@ class Telling:
         ]
 
 
-def _missing_part(broken: Broken) -> Required | CoPartitioned:
+def _missing_part(broken: Broken) -> Required | Joint:
     """A requirement without the half of it that would still be met."""
     if isinstance(broken.required, Required) and isinstance(broken.missing, Unmet):
         if broken.missing.order is None:
@@ -253,6 +272,8 @@ def _scheme(scheme: object) -> str | None:
             return "hash"
         case Replicated():
             return "broadcast"
+        case Covering():
+            return "pruned broadcast"
         case Scattered():
             return "scattered"
         case _:

@@ -6,7 +6,7 @@ from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
 from unshuffle.cost.machine import Machine
 from unshuffle.cost.shuffle_writing import Writing
-from unshuffle.properties import Replicated
+from unshuffle.properties import Covering, Replicated
 from unshuffle.render import numbers
 
 SETTING = "spark.shuffle.sort.bypassMergeThreshold"
@@ -21,7 +21,8 @@ def writing_of(node: Physical) -> Writing | None:
     if isinstance(getattr(operator.how, "scheme", None), Replicated):
         return None
     given = node.inputs[0].amount
-    return Writing(given.rows, given.partitions, node.amount.partitions)
+    rows = node.amount.rows if isinstance(node.delivered.partitioning, Covering) else given.rows
+    return Writing(rows, given.partitions, node.amount.partitions)
 
 
 def why_so(writing: Writing, machine: Machine) -> str:

@@ -26,6 +26,7 @@ from unshuffle.catalog.types import common_type
 from unshuffle.properties import (
     Clustered,
     CoPartitioned,
+    Covering,
     Delivered,
     Exactly,
     HashFunction,
@@ -53,7 +54,7 @@ COUNTS = 6
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    layouts: tuple[Partitioned, ...]
+    layouts: tuple[Partitioned | Covering, ...]
     result: Partitioning
 
 

@@ -17,6 +17,8 @@ from unshuffle.properties import (
     Anyhow,
     Clustered,
     ConcatMerge,
+    Covering,
+    Covers,
     Dependencies,
     EveryPartition,
     Exactly,
@@ -105,6 +107,9 @@ def exchanges(required: Required, group: Group, ideal: int) -> Iterator[Enforcem
                 # One stream is dearer to send than many: the cheaper input is not always the better.
                 yield Enforcement(Repartitioning(Replicated(), RandomMerge()), SCATTERED)
                 yield Enforcement(Repartitioning(Replicated(), RandomMerge()), GATHERED)
+        case Covers(covering=Covering() as scheme) if not local:
+            yield Enforcement(Repartitioning(scheme, RandomMerge()), SCATTERED)
+            yield Enforcement(InitialPartitioning(scheme), GATHERED)
         case _:
             return
 

@@ -18,6 +18,7 @@ from unshuffle.algebra.physical import Amount, PhysicalOperator
 from unshuffle.properties import (
     Anyhow,
     Clustered,
+    Covers,
     EveryPartition,
     FullMerge,
     OnePartition,
@@ -43,7 +44,7 @@ class Shape(IntEnum):
     SERIAL = 1
     SPREAD = 2  # in partitions, anyhow
     PLACED = 3  # in partitions, by their values
-    COPIED = 4  # all of them in every partition
+    COPIED = 4  # all of them in every partition, or in several
 
 
 class Least(Protocol):
@@ -62,7 +63,7 @@ def shape_required(required: Required) -> Shape:
     match required.partitioning:
         case OnePartition():
             return Shape.SERIAL
-        case EveryPartition():
+        case EveryPartition() | Covers():
             return Shape.COPIED
         case Anyhow(parallel=True):
             return Shape.SPREAD

@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING
 from unshuffle.properties import (
     Alternative,
     Clustered,
-    CoPartitioned,
+    Covered,
+    Covering,
+    Covers,
     EveryPartition,
     Exactly,
+    Joint,
     Local,
     OnePartition,
+    Partitioned,
     Proof,
     RangeOrdered,
     Required,
@@ -29,10 +33,11 @@ from unshuffle.properties import (
     match_partitioning,
 )
 from unshuffle.properties.structure import columns_of
-from unshuffle.search.alignment import alignments
+from unshuffle.search.alignment import Alignment, alignments
 from unshuffle.search.enforcers import ANYTHING, SCATTERED, sort_keys
 from unshuffle.search.floors import Shape
 from unshuffle.search.interest import candidates
+from unshuffle.search.pruning import prunings
 from unshuffle.search.requests import accepts_serial, both_orders, both_partitionings, pushed
 
 if TYPE_CHECKING:
@@ -53,7 +58,7 @@ def requests_of(
         if not own:
             yield alternative, ()
         elif alternative.joint is not None:
-            if each.least + sum(child.floors[Shape.PLACED] for child in each.inputs) >= limit:
+            if each.least + sum(_joint_floors(each, alternative.joint)) >= limit:
                 continue
             for requests in _joint_requests(search, group, each, alternative, alternative.joint, required):
                 yield alternative, requests
@@ -81,6 +86,13 @@ def _floors(search: Search, each: Implementation, own: tuple[Required, ...], car
     """What the inputs cost at the least, whatever more is asked of the one that is carried."""
     for place, child in enumerate(each.inputs):
         yield child.floors[Shape.ANYHOW] if place == carried else search.known(child, own[place])
+
+
+def _joint_floors(each: Implementation, joint: Joint) -> Iterator[float]:
+    """The same where inputs lie by their values, but for one that is copied to some partitions of the other."""
+    for place, child in enumerate(each.inputs):
+        is_copied = isinstance(joint, Covered) and joint.by == place
+        yield child.floors[Shape.COPIED if is_copied else Shape.PLACED]
 
 
 def _at_carried(each: Implementation, own: Required, required: Required) -> Required | None:
@@ -163,13 +175,13 @@ def _joint_requests(
     group: Group,
     each: Implementation,
     alternative: Alternative,
-    joint: CoPartitioned,
+    joint: Joint,
     required: Required,
 ) -> Iterator[tuple[Required, ...]]:
-    if isinstance(required.partitioning, OnePartition | EveryPartition):
+    if isinstance(required.partitioning, OnePartition | EveryPartition | Covers):
         return
     orders = list(_joint_orders(group, each, alternative, required))
-    for each_way in alignments(search, group, each, joint, required) if orders else ():
+    for each_way in _ways(search, group, each, joint, required) if orders else ():
         if isinstance(each_way.result, Scattered) and not search.is_even(group, each_way.result, required):
             continue
         if required == ANYTHING or isinstance(
@@ -177,7 +189,17 @@ def _joint_requests(
         ):
             for locals_ in orders:
                 pairs = zip(each_way.layouts, locals_, strict=True)
-                yield tuple(Required(Exactly(layout), local) for layout, local in pairs)
+                yield tuple(Required(_just(layout), local) for layout, local in pairs)
+
+
+def _ways(search: Search, group: Group, each: Implementation, joint: Joint, required: Required) -> list[Alignment]:
+    if isinstance(joint, Covered):
+        return prunings(each, joint)
+    return alignments(search, group, each, joint, required)
+
+
+def _just(layout: Partitioned | Covering) -> RequiredPartitioning:
+    return Covers(layout) if isinstance(layout, Covering) else Exactly(layout)
 
 
 def _joint_orders(

@@ -18,8 +18,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
-from unshuffle.properties import Dependencies, RangeOrdered
+from unshuffle.properties import Dependencies, Partitioned, RangeOrdered
 from unshuffle.properties.cover import minimize_set
+from unshuffle.properties.layouts import can_be_covered
 from unshuffle.search.ranges import Spread, spreads_above, united
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ TRIED = 8
 
 
 def prepare(roots: Iterable[Group]) -> None:
-    """Fills `above`, `below`, `counts`, `stored` and `spreads` of every group that can be reached."""
+    """Fills `above`, `below`, `counts`, `stored`, `lies` and `spreads` of every group that can be reached."""
     order = list(_bottom_up(roots))
     for group in order:
         _look_below(group)
@@ -91,8 +92,23 @@ def _look_below(group: Group) -> None:
     if spreads:
         group.spreads = united(spreads)
     group.below = _bounded(found)
+    group.lies = tuple(dict.fromkeys(_lies(group)))[:KEPT]
     group.origins = _origins(group)
     group.counts = (*group.counts, *(count for count in counts if count not in group.counts))
+
+
+def _lies(group: Group) -> Iterator[Partitioned]:
+    """Layouts by ranges that rows are stored in, here or below, in the columns that they have here."""
+    for each in group.implementations or ():
+        layout = each.operator.deliver([], []).partitioning if not each.inputs else None
+        if isinstance(layout, Partitioned) and can_be_covered(layout):
+            yield layout
+    for each in _by_expression(group):
+        for place, child in enumerate(each.inputs):
+            names = {each.source(place, column): column for column in reversed(group.columns)}
+            for layout in child.lies:
+                if all(column in names for column in layout.columns):
+                    yield Partitioned(layout.function, tuple(names[c] for c in layout.columns), layout.nulls_apart)
 
 
 def _origins(group: Group) -> tuple[Columns, ...]:

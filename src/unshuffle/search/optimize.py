@@ -24,6 +24,8 @@ from unshuffle.errors import InternalError
 from unshuffle.properties import (
     Alternative,
     Clustered,
+    Covering,
+    Covers,
     Delivered,
     Dependencies,
     EveryPartition,
@@ -52,6 +54,7 @@ from unshuffle.search.implementation import Implementation
 from unshuffle.search.inputs import requests_of
 from unshuffle.search.interest import prepare
 from unshuffle.search.memo import Group
+from unshuffle.search.pruning import copied_amount, projected
 from unshuffle.search.ranges import range_share
 from unshuffle.search.requests import (
     simplified,
@@ -184,7 +187,7 @@ class Search:
         if found is not None:
             bound = min(bound, found.cost)
             yield found
-        if required.local and not isinstance(required.partitioning, EveryPartition):
+        if required.local and not isinstance(required.partitioning, EveryPartition | Covers):
             for below in self.laid_out(group, Required(required.partitioning, (), required.largest), bound):
                 plan = self.sorted_over(group, below, required)
                 if plan is not None and plan.cost < bound:
@@ -219,7 +222,7 @@ class Search:
 
     def smaller(self, required: Required, best: Physical) -> Required | None:
         """The same with smaller partitions than the best plan has, if they are too large to work on them well."""
-        if isinstance(required.partitioning, OnePartition | EveryPartition | Exactly):
+        if isinstance(required.partitioning, OnePartition | EveryPartition | Covers | Exactly):
             return None
         if isinstance(best.delivered.partitioning, Serial) or self.model.lies_well(best.amount):
             return None
@@ -416,6 +419,8 @@ class Search:
             case Scattered(partitions=count):
                 number = count or self.ideal(group)
                 return Amount(group.rows, group.bytes, number, 1 / number, group.waits)
+            case Covering():
+                return copied_amount(group, layout, self._share(group, projected(layout)))
             case Partitioned():
                 number = layout.function.partitions
                 share = self._share(group, layout)

@@ -29,7 +29,7 @@ from typing import Any
 
 from unshuffle.algebra.operators import LocalSort, Move
 from unshuffle.algebra.physical import Physical, PhysicalOperator
-from unshuffle.properties import Alternative, Delivered, EveryPartition, Required
+from unshuffle.properties import Alternative, Covers, Delivered, EveryPartition, Required
 from unshuffle.properties.match_local import implied_local
 from unshuffle.search.enforcers import ANYTHING, Enforcement, exchanges
 from unshuffle.search.floors import Shape, shape_required
@@ -263,7 +263,7 @@ class Ranking:
     def _ways(self, group: Group, required: Required) -> Opened:
         floor = group.floors[shape_required(required)]
         yield floor, _over_classes(lambda: self._natural(group, required), _itself)
-        if required.local and not isinstance(required.partitioning, EveryPartition):
+        if required.local and not isinstance(required.partitioning, EveryPartition | Covers):
             unsorted = Required(required.partitioning, (), required.largest)
             yield floor, _over_classes(lambda: self._solved(group, unsorted), self._sort(group, required))
         for each in exchanges(required, group, self._search.ideal(group)):

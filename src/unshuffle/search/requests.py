@@ -28,6 +28,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.properties import (
     Anyhow,
     Clustered,
+    Covers,
     Dependencies,
     EveryPartition,
     Exactly,
@@ -113,7 +114,7 @@ def restated(
     match wish:
         case Anyhow() | OnePartition():
             return wish
-        case EveryPartition():
+        case EveryPartition() | Covers():
             return None
         case Clustered():
             known = [found for column in wish.maximum if (found := name(column)) is not None]

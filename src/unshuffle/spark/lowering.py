@@ -41,6 +41,7 @@ from unshuffle.catalog.types import spark_name
 from unshuffle.errors import InternalError
 from unshuffle.optimizer import Optimized
 from unshuffle.properties import (
+    Covering,
     HashFunction,
     InitialPartitioning,
     JoinKey,
@@ -59,7 +60,7 @@ from unshuffle.spark import bridge, stored, user_operators
 from unshuffle.spark.columns import ordered
 from unshuffle.spark.faithful import below_first_rows
 from unshuffle.spark.narrow import narrow
-from unshuffle.spark.numbering import number_of, numbered
+from unshuffle.spark.numbering import number_of, numbered, numbers_of
 from unshuffle.spark.straight import Straight, name_of, names_of
 
 
@@ -257,12 +258,13 @@ class Lowering(Straight):
     # --- joins
 
     def _joined(self, node: Physical, operator: Any) -> Lowered:
-        left, right = (self.lower(child) for child in node.inputs)
-        exchanges = node.alternative == "pair-wise" or isinstance(operator, ops.MergeJoin)
+        left, right = (self._to_join(node, child) for child in node.inputs)
+        in_pairs = node.alternative == "pair-wise" or _covering(node) is not None
+        exchanges = in_pairs or isinstance(operator, ops.MergeJoin)
         if exchanges and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):
             # Spark would push the join below what laid out its input, and then exchange anew.
             left = replace(left, text=self._rows_of(bridge.planned(self._query(left.text))))
-        if node.alternative == "pair-wise" and all(isinstance(child.operator, ops.Move) for child in node.inputs):
+        if in_pairs and all(isinstance(child.operator, ops.Move) for child in node.inputs):
             right = self._apart(right, operator.keys[0])
         number = next(self._aliases)
         names = (f"left_{number}", f"right_{number}")
@@ -279,6 +281,17 @@ class Lowering(Straight):
         is_unseen = operator.kind is JoinKind.FULL and _is_serial(node)
         leads = kept.leads or (node.alternative == "pair-wise" and kept.numbered and (left.leads or right.leads))
         return replace(kept, text=_in_one_stream(text) if is_unseen else text, copied=False, leads=leads)
+
+    def _to_join(self, node: Physical, child: Physical) -> Lowered:
+        """An input of a join. What is covered by the other input must be told apart by the number of the partition: rows that
+        are there several times match once then. Where Spark is not told how rows lie, as of those that user code makes, they
+        are numbered for that alone."""
+        given, layout = self.lower(child), child.delivered.partitioning
+        if given.numbered or _covering(node) in (None, child) or not isinstance(layout, Partitioned):
+            return given
+        number = self._new("_p", pa.int32())
+        frame = self._query(given.text).withColumn(number.spark_name, number_of(self._spark, layout))
+        return Lowered(self._rows_of(frame), (), (number,))
 
     def _apart(self, right: Lowered, key: JoinKey) -> Lowered:
         """Under a join of two exchanges Spark takes a number of partitions of its own where that is larger. Not if something
@@ -298,7 +311,9 @@ class Lowering(Straight):
         for key in keys:
             one, other = (self._key(given, key, side) for side, given in enumerate((left, right)))
             parts.append(f"{one} {'<=>' if key.null_safe else '='} {other}")
-        if node.alternative == "pair-wise" and left.numbered and right.numbered:
+        if _covering(node) is not None:
+            parts.insert(0, f"{name_of(_number(left))} = {name_of(_number(right))}")
+        elif node.alternative == "pair-wise" and left.numbered and right.numbered:
             # After the keys that determine it, as in every list of keys.
             on = _layout_columns(node.inputs[0])
             place = 1 + max((i for i, key in enumerate(keys) if key.columns[0] in on), default=len(keys))
@@ -330,8 +345,9 @@ class Lowering(Straight):
 
     def _laid_out_as(self, node: Physical, operator: Any, left: Lowered, right: Lowered) -> Lowered:
         """The carriers that tell how the result is laid out: those of an input whose rows all keep their place."""
-        if left.copied or right.copied:
-            sides = [right if left.copied else left]
+        covering = _covering(node)
+        if left.copied or right.copied or covering is not None:
+            sides = [right if left.copied or covering is node.inputs[0] else left]
         elif operator.kind is JoinKind.RIGHT:
             sides = [right]
         elif operator.kind is JoinKind.INNER:
@@ -515,6 +531,10 @@ class Lowering(Straight):
                 number = self._new("_p", pa.int32())
                 text = self._rows_of(self._query(text).withColumn(number.spark_name, number_of(self._spark, scheme)))
                 return self._by_number(text, number, function.partitions)
+            case Covering(function=function):
+                number = self._new("_p", pa.int32())
+                text = self._rows_of(self._query(text).withColumn(number.spark_name, numbers_of(self._spark, scheme)))
+                return self._by_number(text, number, function.partitions)
             case Partitioned(function=RangeFunction(keys=orders), columns=on):
                 keys = tuple((c.spark_name, o.descending, o.nulls_first) for c, o in zip(on, orders, strict=True))
                 return Lowered(text, on, ranges={c: c for c in on}), bridge.SendByRange(
@@ -564,6 +584,19 @@ class Lowering(Straight):
 
     def _typed(self, column: Column, type_: DataType) -> str:
         return name_of(column) if type_ in (None, column.type) else self._expression(Cast(Ref(column), type_))
+
+
+def _covering(join: Physical) -> Physical | None:
+    """The input of a join that is copied to where the other can have matches."""
+    return next((each for each in join.inputs if isinstance(each.delivered.partitioning, Covering)), None)
+
+
+def _number(given: Lowered) -> Column:
+    """The column with the number of the partition, which rows have for Spark to know them by, or have for a join alone."""
+    numbers = given.carriers if given.numbered else given.extras[-1:]
+    if len(numbers) != 1:
+        raise InternalError("rows that are copied to some partitions meet rows of unknown partitions")
+    return numbers[0]
 
 
 def _moved(move: Physical) -> tuple[Column, ...]:

@@ -18,8 +18,8 @@ from unshuffle.algebra.sql import quote
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
 from unshuffle.optimizer import Optimized
-from unshuffle.properties import HashFunction, JoinKey, Partitioned, RangeFunction, Sampled
-from unshuffle.spark.range_number import hash_number, range_number
+from unshuffle.properties import Covering, HashFunction, JoinKey, Partitioned, RangeFunction, Sampled
+from unshuffle.spark.range_number import hash_number, range_number, reach_numbers
 
 
 def numbered(optimized: Optimized, spools: dict[int, Physical]) -> set[int]:
@@ -116,3 +116,9 @@ def number_of(spark: SparkSession, layout: Partitioned, name: Callable[[Column],
             return hash_number(on, function)
         case other:
             raise InternalError(f"rows cannot be numbered by {other}")
+
+
+def numbers_of(spark: SparkSession, covering: Covering) -> SparkColumn:
+    """The numbers of the partitions that a row is copied to, each in a row of its own."""
+    on = [F.col(quote(c.spark_name)) for c in covering.columns]
+    return F.explode(F.sequence(*reach_numbers(spark, on, covering.function)))

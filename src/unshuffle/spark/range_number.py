@@ -10,6 +10,11 @@ A row and a boundary are compared as structs, with a *mark* after each place whe
 A boundary's mark is 0 where it ends, so it comes before all longer ones and all rows that begin like it. No row is equal to
 a boundary then: the search always answers with the place to insert, which is the number of boundaries at or below the row.
 
+`reach_numbers` is `RangeFunction.reach`: the first and the last partition that can hold rows with some values of the first
+keys. Boundaries are cut to those keys, and what is searched for comes before or after all that were longer:
+
+    on a, boundaries (1,) and (1, 'B') are 1 0 and 1 2      the first number is where 1 1 would be, the last where 1 3 would
+
 Values are compared in the form that Spark keeps them in: dates as days, timestamps as microseconds, and to have one form for
 all widths, whole numbers as bigint and fractions as double. Catalyst's orderings know NaN, -0.0 and the bytes of strings.
 """
@@ -44,7 +49,18 @@ def range_number(spark: SparkSession, columns: Sequence[Column], function: Range
     and fractions may be of any width."""
     if len(columns) != function.arity:
         raise InternalError(f"{len(columns)} columns for a function of {function.arity}")
-    code = range_code(spark, function)
+    return _applied(spark, range_code(spark, function), columns)
+
+
+def reach_numbers(spark: SparkSession, columns: Sequence[Column], function: RangeFunction) -> tuple[Column, Column]:
+    """The numbers of the first and the last range that can have rows with these values of the first keys."""
+    if not 0 < len(columns) < function.arity:
+        raise InternalError(f"{len(columns)} columns for the first of {function.arity}")
+    first, last = (_applied(spark, _code(spark, function, len(columns), mark), columns) for mark in (SHORTER, LONGER))
+    return first, last
+
+
+def _applied(spark: SparkSession, code: OpaqueCode, columns: Sequence[Column]) -> Column:
     convert = jvm(spark).org.apache.spark.sql.classic.ExpressionUtils
     given = [convert.expression(column._jc) for column in columns]
     number = code.expression.transform(scala_map(spark, list(zip(code.holes, given, strict=True))))
@@ -53,11 +69,16 @@ def range_number(spark: SparkSession, columns: Sequence[Column], function: Range
 
 def range_code(spark: SparkSession, function: RangeFunction) -> OpaqueCode:
     """The same for an `Opaque` expression, which can stand in a SQL text: its arguments are the keys."""
-    holes = [f"unshuffle_key_{i}" for i in range(function.arity)]
+    return _code(spark, function, function.arity, SHORTER)
+
+
+def _code(spark: SparkSession, function: RangeFunction, keys: int, mark: int) -> OpaqueCode:
+    """How many boundaries come before a point with so many keys, that has this mark after the last of them."""
+    holes = [f"unshuffle_key_{i}" for i in range(keys)]
     java = jvm(spark)
     expressions = java.org.apache.spark.sql.catalyst.expressions
-    row = [parsed(spark, part) for i, value in enumerate(_row(holes, function)) for part in (f"'_{i}'", value)]
-    boundaries, comparator = _searched(spark, function)
+    row = [parsed(spark, part) for i, value in enumerate(_row(holes, function, mark)) for part in (f"'_{i}'", value)]
+    boundaries, comparator = _searched(spark, function, keys)
     search = expressions.objects.StaticInvoke(
         java.java.lang.Class.forName("java.util.Arrays"),
         singleton(java.org.apache.spark.sql.types, "IntegerType"),
@@ -99,45 +120,52 @@ def _boundaries(function: RangeFunction) -> Sequence[tuple[Any, ...]]:
     return function.boundaries
 
 
-def _ends(function: RangeFunction) -> set[int]:
-    """After how many keys some boundary ends, and so a mark stands. (Without boundaries, after one: no struct is empty.)"""
-    return {len(boundary) for boundary in _boundaries(function)} or {1}
+def _ends(function: RangeFunction, keys: int) -> set[int]:
+    """After how many of the keys some boundary ends or is cut, and so a mark stands. (Without boundaries, after one: no
+    struct is empty.)"""
+    return {min(keys, len(boundary)) for boundary in _boundaries(function)} or {1}
 
 
-def _row(keys: Sequence[str], function: RangeFunction) -> list[str]:
-    ends, parts = _ends(function), []
-    for i, (text, key) in enumerate(zip(keys, function.keys, strict=True)):
+# After the last key, what is searched for comes after the boundaries that end there; before those that were cut, or after.
+ENDS, SHORTER, CUT, LONGER = range(4)
+
+
+def _row(texts: Sequence[str], function: RangeFunction, mark: int) -> list[str]:
+    ends, parts = _ends(function, len(texts)), []
+    for i, (text, key) in enumerate(zip(texts, function.keys, strict=False)):
         _, name, _ = _form(key)
         parts.append(f"CAST({text} AS {name})" if name else text)
         if i + 1 in ends:
-            parts.append("1")
+            parts.append(str(mark if i + 1 == len(texts) else 1))
     return parts
 
 
-def _fields(function: RangeFunction) -> list[tuple[pa.DataType, RangeKey]]:
-    ends, mark, fields = _ends(function), RangeKey(pa.int32()), []
-    for i, key in enumerate(function.keys):
+def _fields(function: RangeFunction, keys: int) -> list[tuple[pa.DataType, RangeKey]]:
+    ends, mark, fields = _ends(function, keys), RangeKey(pa.int32()), []
+    for i, key in enumerate(function.keys[:keys]):
         fields.append((_form(key)[0], key))
         if i + 1 in ends:
             fields.append((pa.int32(), mark))
     return fields
 
 
-def _marked(boundary: tuple[Any, ...], function: RangeFunction, ends: set[int]) -> list[Any]:
+def _marked(boundary: tuple[Any, ...], function: RangeFunction, keys: int, ends: set[int]) -> list[Any]:
     parts: list[Any] = []
-    for i, key in enumerate(function.keys):
+    for i, key in enumerate(function.keys[:keys]):
         value = boundary[i] if i < len(boundary) else None
         parts.append(None if value is None else _form(key)[2](value))
         if i + 1 in ends:
-            parts.append(int(i + 1 < len(boundary)))
+            is_longer = i + 1 < len(boundary)
+            parts.append((CUT if i + 1 == keys else 1) if is_longer else ENDS)
     return parts
 
 
 @lru_cache(maxsize=32)  # Catalyst knows two searches to be the same if their boundaries are one object
-def _searched(spark: SparkSession, function: RangeFunction) -> tuple[Any, Any]:
-    """The boundaries and their comparator, as literals. Catalyst writes them into the tasks that need them."""
-    ends, fields = _ends(function), _fields(function)
-    rows = [_marked(boundary, function, ends) for boundary in _boundaries(function)]
+def _searched(spark: SparkSession, function: RangeFunction, keys: int) -> tuple[Any, Any]:
+    """The boundaries, as far as the keys go, and their comparator, as literals. Catalyst writes them into the tasks that need
+    them."""
+    ends, fields = _ends(function, keys), _fields(function, keys)
+    rows = [_marked(boundary, function, keys, ends) for boundary in _boundaries(function)]
     arrays = [pa.array([row[i] for row in rows], type_) for i, (type_, _) in enumerate(fields)]
     structs = pa.StructArray.from_arrays(arrays, names=[f"_{i}" for i in range(len(fields))])
     # All boundaries in one row, which Spark reads at once: an object a call would take a second for 10,000.

@@ -8,6 +8,8 @@ from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
 from unshuffle.properties import (
     Clustered,
+    Covering,
+    Covers,
     Delivered,
     Dependencies,
     Exactly,
@@ -57,8 +59,10 @@ def _layout_follows(delivered: Delivered, claimed: Delivered, facts: Dependencie
             return isinstance(formula(have, facts), Serial)
         case Replicated():
             return isinstance(have, Replicated)
+        case Covering():
+            return isinstance(match(Delivered(have), Required(Covers(said)), facts), Proof)
         case Scattered():
-            return not isinstance(have, Replicated)
+            return not isinstance(have, Replicated | Covering)
         case Partitioned(function=Unknown()):
             together = Clustered(frozenset(said.columns), nulls_meet=not said.nulls_apart)
             return isinstance(match(Delivered(have), Required(together), facts), Proof)

@@ -17,6 +17,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
 from unshuffle.properties import (
     Alternative,
+    Covering,
     Delivered,
     Dependencies,
     Exactly,
@@ -106,8 +107,8 @@ class Derivation:
         self._opened.discard(operator.spool)
         if kept.unfinished is not None:
             raise refused(node, f"reads {kept.unfinished} from a spool")
-        if isinstance(kept.delivered.partitioning, Replicated):
-            raise refused(node, "reads a spool of which every partition is a copy")
+        if isinstance(kept.delivered.partitioning, Replicated | Covering):
+            raise refused(node, "reads a spool that has rows several times")
         names = dict(zip(operator.columns, spool.plan.columns, strict=True))
         facts = project(kept.facts, renamed=names)
         delivered = through_project(kept.delivered, kept.facts, (), names)
@@ -175,7 +176,7 @@ def check_planned(root: Standing, columns: tuple[Column, ...]) -> None:
     """A root is finished, is no copy, and has the columns that were asked for."""
     if root.unfinished is not None:
         raise refused(root.node, f"ends with {root.unfinished}")
-    if isinstance(root.delivered.partitioning, Replicated):
-        raise refused(root.node, "would yield every row once for each partition")
+    if isinstance(root.delivered.partitioning, Replicated | Covering):
+        raise refused(root.node, "would yield rows once for each partition that has a copy")
     if root.node.columns != columns:
         raise InternalError(f"the plan yields {root.node.columns} where {columns} are asked for")

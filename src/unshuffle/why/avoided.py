@@ -16,9 +16,9 @@ from unshuffle.algebra.physical import Physical
 from unshuffle.properties import (
     Anyhow,
     Clustered,
-    CoPartitioned,
     Delivered,
     EveryPartition,
+    Joint,
     OnePartition,
     Partitioned,
     Proof,
@@ -41,7 +41,7 @@ class Avoided:
     what: Literal["exchange", "sort"]
     node: Physical
     places: tuple[int, ...]
-    required: Required | CoPartitioned
+    required: Required | Joint
     given: tuple[Delivered, ...]
     proof: Proof
 

@@ -15,10 +15,10 @@ from unshuffle.catalog.schema import Dependency
 from unshuffle.optimizer import Optimized
 from unshuffle.properties import (
     Clustered,
-    CoPartitioned,
     Delivered,
     Dependencies,
     ExchangeError,
+    Joint,
     Proof,
     Required,
     Scattered,
@@ -74,7 +74,7 @@ class Broken:
 
     node: Physical
     place: int | None  # the input that would be otherwise; None at the end of the plan
-    required: Required | CoPartitioned
+    required: Required | Joint
     given: Delivered
     missing: Unmet | Unaligned | str
 
