@@ -16,6 +16,7 @@ from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
 from unshuffle.catalog.schema import Column
 from unshuffle.properties import (
+    Covering,
     HashFunction,
     Local,
     Partitioned,
@@ -81,6 +82,8 @@ def broken(node: Physical, placed: Placed) -> Violation | None:
         partitions[place].append(row)
     layout, claim = node.delivered.partitioning, formula(node.delivered.partitioning, node.facts)
     filled = [partitions[place] for place in sorted(partitions)]
+    if isinstance(claim, Covering):  # which speaks of partitions by their number
+        return broken_global([partitions[place] for place in range(claim.function.partitions)], claim)
     if filled and (found := broken_global(filled, claim)):
         return found
     if _is_hashed(layout) and (found := _broken_hash(rows, placed, layout)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from unshuffle.properties import HashFunction, RangeFunction
@@ -86,6 +86,25 @@ def test_it_is_the_number_of_the_function(
 ) -> None:
     types, function, rows = case
     assert numbers(spark, types, function, rows) == [function.number(row) for row in rows]
+
+
+@given(case=cases(), data=st.data())
+@settings(max_examples=60)
+def test_the_ranges_that_can_have_values_of_the_first_keys(
+    spark: SparkSession, case: tuple[list[pa.DataType], RangeFunction, list[tuple[Any, ...]]], data: st.DataObject
+) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from unshuffle.spark.range_number import reach_numbers
+
+    types, function, rows = case
+    assume(function.arity > 1)
+    count = data.draw(st.integers(1, function.arity - 1))
+    columns = {f"k{i}": pa.array([row[i] for row in rows], types[i]) for i in range(count)}
+    frame = spark.createDataFrame(pa.table({"at": pa.array(range(len(rows))), **columns}))
+    first, last = reach_numbers(spark, [F.col(name) for name in columns], function)
+    found = sorted(frame.select("at", first.alias("first"), last.alias("last")).collect())
+    assert [range(row.first, row.last + 1) for row in found] == [function.reach(row[:count]) for row in rows]
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -73,7 +73,7 @@ class Telling:
         if not isinstance(place, Covering) or not node.inputs[0].amount.rows:
             return ""
         average = node.amount.rows / node.inputs[0].amount.rows
-        return f": {average:.3g} of {place.function.partitions:,} on the average, where a broadcast would be for all"
+        return f": {average:.4g} of {place.function.partitions:,} on the average, where a broadcast would be for all"
 
     def _asked(self, required: Required | Joint) -> str:
         return self._words.required(required) if isinstance(required, Required) else self._words.joint(required)

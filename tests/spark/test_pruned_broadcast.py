@@ -1,0 +1,165 @@
+"""Joins of a stream that lies by ranges with rows that are copied to those of its partitions that can have matches: rows as
+plain Spark's, copies where the plan says, no exchange of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from unshuffle import Session
+from unshuffle.algebra import operators as ops
+from unshuffle.algebra.physical import Physical, PhysicalOperator
+from unshuffle.optimizer import Optimized, Options, optimize
+from unshuffle.properties import Covering, Partitioned, Replicated
+from unshuffle.rules.sorted_inputs import is_sorted_as_planned
+from unshuffle.session import NOT_RUN
+from unshuffle.spark import faithful
+from unshuffle.spark.lowering import lowering
+from unshuffle.verify import verify
+
+from .claims import broken, can_be_checked, collected, with_places
+from .differential import MACHINES, _counted, in_two_sessions
+
+pytestmark = pytest.mark.spark
+
+# `a` spans three ranges, `c` begins one, `d` has one to itself and parts of two others, and one has no rows at all.
+PAIRS = (
+    *((None, None), (None, 7), ("a", None), ("a", 0), ("a", 1), ("a", 2), ("a", 2), ("a", 5), ("b", 1), ("b", 1)),
+    *(("c", 0), ("c", 3), ("d", 1), ("d", 2), ("d", 9), ("f", 4), ("f", 4)),
+)
+BIG = [(d, h, v) for v, (d, h) in enumerate(PAIRS)]
+BOUNDARIES = [("a", 1), ("a", 2), ("c",), ("d", 1), ("d", 9), ("e", 0), ("e", 5)]
+# NULL keys, duplicates, domains between ranges, before the first and after the last, and in no range that has rows.
+SMALL = [
+    (None, 1),
+    (None, 2),
+    ("a", 1),
+    ("a", 2),
+    ("a", 2),
+    ("b", 0),
+    ("d", 4),
+    ("e", 5),
+    ("A", 6),
+    ("z", 7),
+    ("cc", 8),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a domain is, and how the stream is cut."""
+
+    type: pa.DataType
+    value: Callable[[str], Any]
+    clustered_by: tuple[str, str] = ("d", "h")
+
+    def of(self, domain: str | None) -> Any:
+        return None if domain is None else self.value(domain)
+
+    def boundaries(self) -> list[tuple[Any, ...]]:
+        cuts = [(self.of(cut[0]), *cut[1:]) for cut in BOUNDARIES]
+        return cuts[::-1] if self.clustered_by[0].endswith("desc") else cuts
+
+
+KINDS = {
+    "text": Kind(pa.string(), str),
+    "bigint": Kind(pa.int64(), lambda text: 100 * ord(text[0]) + len(text)),
+    "descending": Kind(pa.string(), str, ("d desc", "h desc")),
+}
+
+QUERIES = {
+    "inner": "select b.d, b.h, b.v, s.n from b join s on b.d = s.d",
+    "inner, the other way": "select b.d, b.h, b.v, s.n from s join b on b.d = s.d",
+    "left": "select b.d, b.h, b.v, s.d as e, s.n from b left join s on b.d = s.d",
+    "right": "select b.d, b.h, b.v, s.d as e, s.n from s right join b on b.d = s.d",
+    "semi": "select b.d, b.h, b.v from b left semi join s on b.d = s.d",
+    "anti": "select b.d, b.h, b.v from b left anti join s on b.d = s.d",
+    "with a condition": "select b.d, b.h, b.v, s.n from b left join s on b.d = s.d and s.n < b.h",
+    "NULLs that meet": "select b.d, b.h, b.v, s.n from b join s on b.d <=> s.d",
+    "grouped": "select b.d, b.h, count(*) as c, sum(s.n) as n from b join s on b.d = s.d group by b.d, b.h",
+    "no rows": "select b.d, b.h, b.v, s.n from b left join (select * from s where n < 0) s on b.d = s.d",
+}
+
+
+def only_pruned(operator: PhysicalOperator, inputs: Sequence[Physical]) -> bool:
+    """So few rows would be copied everywhere: joins are to be of what is copied to some partitions."""
+    if isinstance(operator, ops.Move) and isinstance(getattr(operator.how, "scheme", None), Replicated):
+        return False
+    if isinstance(operator, ops.HashJoin | ops.MergeJoin | ops.LoopJoin):
+        return any(isinstance(each.delivered.partitioning, Covering) for each in inputs)
+    return is_sorted_as_planned(operator, inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    plain: SparkSession
+    ours: Session
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def sides(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sides]:
+    kind, tables = KINDS[request.param], tmp_path_factory.mktemp("tables")
+    plain, ours = in_two_sessions(spark)
+    big, small = (
+        pa.table(
+            {
+                name: pa.array(values, type_)
+                for name, values, type_ in zip(names, zip(*rows, strict=True), types, strict=True)
+            }
+        )
+        for names, rows, types in (
+            ("dhv", [(kind.of(d), h, v) for d, h, v in BIG], (kind.type, pa.int32(), pa.int64())),
+            ("dn", [(kind.of(d), n) for d, n in SMALL], (kind.type, pa.int64())),
+        )
+    )
+    clustered = list(kind.clustered_by)
+    Session(ours).write_stream(
+        ours.createDataFrame(big), tables / "b.ss", clustered_by=clustered, ranged=True, boundaries=kind.boundaries()
+    )
+    pq.write_table(small, tables / "s.parquet")
+    for name, rows in (("b", big), ("s", small)):
+        plain.createDataFrame(rows).createOrReplaceTempView(name)
+    yield Sides(plain, Session(ours, tables=tables))
+    for name in ("b", "s"):
+        plain.catalog.dropTempView(name)
+
+
+def planned(session: Session, query: str) -> Optimized:
+    options = Options(MACHINES[0], NOT_RUN, keeps=False, accepts=only_pruned)
+    optimized = optimize(session._bind_what(query, None), options)
+    verify(optimized)
+    return optimized
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_rows_copies_and_exchanges(sides: Sides, name: str) -> None:
+    # Adaptive execution plans anew after each stage: once so, once not.
+    sides.ours.spark.conf.set("spark.sql.adaptive.enabled", str(len(name) % 2 == 0).lower())
+    expected = _counted(tuple(row) for row in sides.plain.sql(QUERIES[name]).collect())
+    optimized = planned(sides.ours, QUERIES[name])
+    plan = optimized.outputs[0][1]
+    (join,) = [node for node in plan.walk() if node.alternative.startswith("pruned")]
+    (lies,) = [node for node in join.inputs if isinstance(node.delivered.partitioning, Partitioned)]
+    assert not any(isinstance(node.operator, ops.Move) for node in lies.walk())
+    nodes = can_be_checked(plan)
+    assert any(isinstance(node.delivered.partitioning, Covering) for node in nodes)
+    with lowering(sides.ours.spark, optimized) as lowered:
+        frames = {id(node): with_places(lowered, node) for node in (plan, *nodes)}
+    text = frames[id(plan)]._jdf.queryExecution().executedPlan().toString()
+    assert (
+        faithful.differences(faithful.as_planned(optimized, lowered.sendings), faithful.of_text(text.splitlines()))
+        == []
+    )
+    assert "Broadcast" not in text
+    assert "ShuffledHashJoin" in text
+    assert _counted(collected(frames[id(plan)], plan).rows) == expected
+    for node in nodes:
+        assert broken(node, collected(frames[id(node)], node)) is None, node.operator
