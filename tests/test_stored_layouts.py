@@ -17,7 +17,17 @@ from unshuffle.algebra.physical import Physical
 from unshuffle.cost.machine import Machine
 from unshuffle.optimizer import Options, optimize
 from unshuffle.partitions import Cut, Interval, of_partitions
-from unshuffle.properties import Covering, Delivered, HashFunction, Partitioned, RangeFunction, asc, hashed, ranged
+from unshuffle.properties import (
+    Covering,
+    Delivered,
+    HashFunction,
+    Partitioned,
+    RangeFunction,
+    Within,
+    asc,
+    hashed,
+    ranged,
+)
 from unshuffle.verify import verify
 
 Store = Callable[[Scan], Scan]
@@ -285,3 +295,17 @@ def test_what_is_above_finds_the_large_input_as_it_lies(plan: Plan) -> None:
     )
     assert pruned(found)
     assert [type(move.how.scheme) for move in moves(found)] == [Covering]
+
+
+def test_columns_of_the_ranges_that_nobody_reads_are_not_missed(plan: Plan) -> None:
+    """What is known of where rows lie by `domain` alone is enough to bring others to them, and to nothing else."""
+    text = "select p.domain, p.v, s.owner from pages p join sites s on p.domain = s.domain where p.v > 7"
+    found = plan(text, pages=in_ranges("domain host", count=200))
+    (join,) = pruned(found)
+    pages, _ = scans(found)
+    assert isinstance(pages.layout.partitioning, Within)
+    assert [column.name for column in pages.columns] == ["domain", "v"]
+    assert [type(move.how.scheme) for move in moves(found)] == [Covering]
+    assert join.inputs[1].delivered.partitioning.function == pages.layout.partitioning.function
+    grouped = plan("select domain, max(v) from pages group by domain", pages=in_ranges("domain host", count=200))
+    assert all(not isinstance(node.delivered.partitioning, Within) for node in grouped.walk())

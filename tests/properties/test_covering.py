@@ -19,12 +19,14 @@ from unshuffle.properties import (
     Delivered,
     Dependencies,
     EveryPartition,
+    Exactly,
     ExchangeError,
     FullMerge,
     Grouped,
     InitialPartitioning,
     JoinKey,
     JoinKind,
+    LiesWithin,
     OnePartition,
     Ordered,
     Partitioned,
@@ -41,12 +43,14 @@ from unshuffle.properties import (
     Step,
     Unaligned,
     Unmet,
+    Within,
     asc,
     check,
     depends,
     desc,
     equality,
     exchange,
+    formula,
     match,
     match_global,
     match_joint,
@@ -54,7 +58,7 @@ from unshuffle.properties import (
     ranged,
     requirements,
 )
-from unshuffle.properties.meaning import broken_global
+from unshuffle.properties.meaning import broken_global, broken_within
 from unshuffle.properties.through import through_project
 
 from .rows import VALUES, Choices, choices, draw_boundaries, draw_facts, draw_rows, draw_sorted, place
@@ -66,6 +70,7 @@ A, B, C = (Column(i, n, LONG) for i, n in ((1, "a"), (2, "b"), (3, "c")))
 X, Y, Z = (Column(i, n, LONG) for i, n in ((11, "x"), (12, "y"), (13, "z")))
 NONE = Dependencies()
 RANGES = ranged([asc(A), asc(B)], [(1, 2), (1, 4), (3,), (4, 0)])
+LONGER = ranged([asc(A), asc(B), asc(C)], [(1, 2, 3)])
 
 
 def covering(layout: Partitioned, *columns: Column) -> Covering:
@@ -189,8 +194,7 @@ def test_only_equal_columns_and_the_same_function_serve() -> None:
     assert isinstance(match(Delivered(covering(RANGES, Y)), wish, both_ways), Unmet)
     other = ranged([asc(A), asc(B)], [(1, 2), (1, 5), (3,), (4, 0)])
     assert isinstance(match(Delivered(covering(other, X)), wish, NONE), Unmet)
-    longer = ranged([asc(A), asc(B), asc(C)], [(1, 2, 3)])
-    assert isinstance(match(Delivered(covering(longer, X)), Required(Covers(covering(longer, X, Y))), NONE), Unmet)
+    assert isinstance(match(Delivered(covering(LONGER, X)), Required(Covers(covering(LONGER, X, Y))), NONE), Unmet)
 
 
 def test_nothing_stands_over_copies() -> None:
@@ -204,6 +208,60 @@ def test_nothing_stands_over_copies() -> None:
         through_project(claim, NONE, (Y,))
     assert claim.renamed({X: Z}.__getitem__) == Delivered(covering(RANGES, Z))
     assert partitions_of(claim.partitioning) == 5
+
+
+# --- ranges of which only the first keys are known
+
+
+@given(ch=choices)
+def test_what_is_left_of_ranges_without_their_last_keys(ch: Choices) -> None:
+    facts = draw_facts(ch, (A, B, C), 2)
+    layout = draw_ranges(ch, (A, B, C))
+    apart = ch.flag(4)
+    kept = ch.subset((A, B, C), least=1)
+    left = through_project(Delivered(Partitioned(layout.function, layout.columns, apart)), facts, kept).partitioning
+    assume(isinstance(left, Within))
+    assert isinstance(left, Within)
+    assert not apart
+    assert broken_within(place(draw_rows(ch, facts, (A, B, C)), layout), left) is None
+    further = through_project(Delivered(left), facts, kept[:1]).partitioning
+    if isinstance(further, Within):
+        assert broken_within(place(draw_rows(ch, facts, (A, B, C)), layout), further) is None
+    else:
+        assert further == Scattered(layout.function.partitions)
+
+
+def test_it_keeps_the_keys_before_the_first_that_is_lost() -> None:
+    def left(*kept: Column, apart: bool = False) -> object:
+        given_ = Delivered(Partitioned(LONGER.function, LONGER.columns, apart))
+        return through_project(given_, NONE, kept).partitioning
+
+    assert left(A, C) == Within(LONGER.function, (A,))
+    assert left(A, B) == Within(LONGER.function, (A, B))
+    assert left(B, C) == Scattered(2)
+    assert left(A, B, apart=True) == Scattered(2), "a row with a NULL c may be anywhere"
+    assert left(A, B, C) == LONGER
+
+
+def test_it_clusters_nothing_and_serves_who_asks_for_no_more_keys() -> None:
+    within = Within(LONGER.function, (A, B))
+    assert formula(within, NONE) == Scattered(2)
+    for wish, is_met in (
+        (Anyhow(parallel=True), True),
+        (Clustered(frozenset((A, B))), False),
+        (Exactly(LONGER), False),
+        (LiesWithin(within), True),
+        (LiesWithin(Within(LONGER.function, (A,))), True),
+        (LiesWithin(Within(LONGER.function, (B,))), False),
+        (LiesWithin(Within(RANGES.function, (A,))), False),
+    ):
+        assert isinstance(match(Delivered(within), Required(wish), NONE), Proof) == is_met, wish
+    assert isinstance(match(Delivered(within), Required(Exactly(LONGER)), NONE), Unmet)
+    short = LiesWithin(Within(LONGER.function, (A,)))
+    stray = Partitioned(LONGER.function, LONGER.columns, nulls_apart=True)
+    assert isinstance(match(Delivered(LONGER), Required(short), NONE), Proof)
+    assert isinstance(match(Delivered(stray), Required(short), NONE), Unmet)
+    assert isinstance(match(Delivered(Within(LONGER.function, (A,))), Required(LiesWithin(within)), NONE), Unmet)
 
 
 # --- joins
@@ -244,7 +302,10 @@ def test_a_proven_join_finds_every_match_once(kind: JoinKind, ch: Choices) -> No
         pairs[ch.below(len(pairs))] = (ch.pick(left_columns), ch.pick(right_columns))
     null_safe = ch.flag(3)
     keys = tuple(key(a, x, INT if a.type == x.type == INT else LONG, null_safe) for a, x in pairs)
-    given_ = (layout, claim) if by == 1 else (claim, layout)
+    lies: Partitioned | Within = layout
+    if ch.flag(3) and not apart:
+        lies = Within(layout.function, layout.columns[: 1 + ch.below(layout.function.arity - 1)])
+    given_ = (lies, claim) if by == 1 else (claim, lies)
     found = match_joint([(Delivered(g), f) for g, f in zip(given_, facts, strict=True)], Covered(keys, by))
     assume(isinstance(found, Proof))
 
@@ -258,9 +319,8 @@ def test_a_proven_join_finds_every_match_once(kind: JoinKind, ch: Choices) -> No
         for row in strays:
             ch.pick(lying).append(row)
     parts = zip(lying, copied(rows[by], claim), strict=True)
-    joined = [
-        row for lies, copies in parts for row in run_join(kind, *((lies, copies) if by == 1 else (copies, lies)), holds)
-    ]
+    pairs_of_parts = [(some, copies) if by == 1 else (copies, some) for some, copies in parts]
+    joined = [row for one, other in pairs_of_parts for row in run_join(kind, one, other, holds)]
     assert multiset(joined) == multiset(run_join(kind, rows[0], rows[1], holds))
 
 
@@ -300,6 +360,7 @@ def test_a_prefix_of_the_ranges_is_covered() -> None:
         (RANGES, covering(ranged([desc(A), asc(B)], [(3, 2), (1, 4)]), X), key(A, X), "two functions"),
         (ranged([asc(A)], [(1,)]), covering(RANGES, X), key(A, X), "two functions"),
         (Scattered(5), covering(RANGES, X), key(A, X), "no function of columns"),
+        (Within(LONGER.function, (A,)), covering(LONGER, X, Y), key(A, X), "nothing is known"),
         (RANGES, Replicated(), key(A, X), "covers nothing"),
         (RANGES, ranged([asc(X), asc(Y)], RANGES.function.boundaries), key(A, X), "covers nothing"),
         (Partitioned(RANGES.function, (A, B), nulls_apart=True), covering(RANGES, X), key(A, X), "are anywhere"),

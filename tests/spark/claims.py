@@ -6,7 +6,7 @@ partitions. `properties.meaning` then says what the claims mean on them. Rows co
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from unshuffle.properties import (
     Scattered,
     Serial,
     Sorted,
+    Within,
     formula,
 )
 from unshuffle.properties.meaning import (
@@ -35,6 +36,7 @@ from unshuffle.properties.meaning import (
     broken_global,
     broken_layout,
     broken_local,
+    broken_within,
 )
 from unshuffle.spark.lowering import Lowering, _normal
 from unshuffle.spark.straight import name_of
@@ -83,10 +85,12 @@ def broken(node: Physical, placed: Placed) -> Violation | None:
     layout, claim = node.delivered.partitioning, formula(node.delivered.partitioning, node.facts)
     filled = [partitions[place] for place in sorted(partitions)]
     if isinstance(claim, Covering):  # which speaks of partitions by their number
-        return broken_global([partitions[place] for place in range(claim.function.partitions)], claim)
+        return broken_global(_by_number(partitions, claim), claim)
     if filled and (found := broken_global(filled, claim)):
         return found
     if _is_hashed(layout) and (found := _broken_hash(rows, placed, layout)):
+        return found
+    if isinstance(layout, Within) and (found := broken_within(_by_number(partitions, layout), layout)):
         return found
     if _is_in_known_ranges(layout) and (found := _broken_ranges(rows, placed, layout)):
         return found
@@ -94,6 +98,12 @@ def broken(node: Physical, placed: Placed) -> Violation | None:
         if found := broken_local(each, node.delivered.local[: order_made(node)]):
             return found
     return broken_facts(rows, node.facts)
+
+
+def _by_number(partitions: Mapping[int, list[Row]], layout: Covering | Within) -> list[list[Row]]:
+    """Those without rows included; more than there should be are too many."""
+    count = max(layout.function.partitions, 1 + max(partitions, default=0))
+    return [partitions.get(place, []) for place in range(count)]
 
 
 def order_made(node: Physical) -> int:

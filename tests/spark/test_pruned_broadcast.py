@@ -16,7 +16,7 @@ from unshuffle import Session
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.optimizer import Optimized, Options, optimize
-from unshuffle.properties import Covering, Partitioned, Replicated
+from unshuffle.properties import Covering, Partitioned, Replicated, Within
 from unshuffle.rules.sorted_inputs import is_sorted_as_planned
 from unshuffle.session import NOT_RUN
 from unshuffle.spark import faithful
@@ -83,6 +83,8 @@ QUERIES = {
     "with a condition": "select b.d, b.h, b.v, s.n from b left join s on b.d = s.d and s.n < b.h",
     "NULLs that meet": "select b.d, b.h, b.v, s.n from b join s on b.d <=> s.d",
     "grouped": "select b.d, b.h, count(*) as c, sum(s.n) as n from b join s on b.d = s.d group by b.d, b.h",
+    "a column that is not read": "select b.d, b.v, s.n from b left join s on b.d = s.d where b.v <> 3",
+    "two of them, and not read": "select b.d, b.v, s.n, t.n as m from b join s on b.d = s.d left join s t on b.d = t.d",
     "no rows": "select b.d, b.h, b.v, s.n from b left join (select * from s where n < 0) s on b.d = s.d",
 }
 
@@ -146,10 +148,12 @@ def test_rows_copies_and_exchanges(sides: Sides, name: str) -> None:
     expected = _counted(tuple(row) for row in sides.plain.sql(QUERIES[name]).collect())
     optimized = planned(sides.ours, QUERIES[name])
     plan = optimized.outputs[0][1]
-    (join,) = [node for node in plan.walk() if node.alternative.startswith("pruned")]
-    (lies,) = [node for node in join.inputs if isinstance(node.delivered.partitioning, Partitioned)]
-    assert not any(isinstance(node.operator, ops.Move) for node in lies.walk())
     nodes = can_be_checked(plan)
+    joins = [node for node in plan.walk() if node.alternative.startswith("pruned")]
+    moves = [node.operator for node in plan.walk() if isinstance(node.operator, ops.Move)]
+    assert len(moves) == len(joins) == QUERIES[name].count("join")
+    for join in joins:
+        assert any(isinstance(each.delivered.partitioning, Partitioned | Within) for each in join.inputs)
     assert any(isinstance(node.delivered.partitioning, Covering) for node in nodes)
     with lowering(sides.ours.spark, optimized) as lowered:
         frames = {id(node): with_places(lowered, node) for node in (plan, *nodes)}

@@ -55,6 +55,7 @@ from unshuffle.properties import (
     Sorted,
     Split,
     Unknown,
+    Within,
     exchange,
     interchangeable,
     partitions_of,
@@ -633,6 +634,11 @@ class _UserDefined:
         return False
 
 
+def _told(layout: Partitioning) -> Partitioning:
+    """What the columns that come out tell of where rows are. Nothing else does: user code takes rows and gives others."""
+    return Scattered(layout.function.partitions) if isinstance(layout, Within) else layout
+
+
 @dataclass(frozen=True, slots=True)
 class RunProcess(_UserDefined):
     process: logical.Process
@@ -648,7 +654,7 @@ class RunProcess(_UserDefined):
         return requirements.row_by_row()
 
     def deliver(self, given: Given, facts: Known) -> Delivered:
-        return Delivered(through_project(given[0], facts[0], (), dict(self.process.readonly)).partitioning)
+        return Delivered(_told(through_project(given[0], facts[0], (), dict(self.process.readonly)).partitioning))
 
 
 @dataclass(frozen=True, slots=True)
@@ -675,7 +681,7 @@ class RunReduce(_UserDefined):
     def deliver(self, given: Given, facts: Known) -> Delivered:
         by = frozenset(self.reduce.keys)
         renamed = {out: source for out, source in self.reduce.readonly if source in by}
-        return Delivered(through_project(given[0], facts[0], (), renamed).partitioning)
+        return Delivered(_told(through_project(given[0], facts[0], (), renamed).partitioning))
 
 
 @dataclass(frozen=True, slots=True)

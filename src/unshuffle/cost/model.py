@@ -37,6 +37,7 @@ from unshuffle.properties import (
     Replicated,
     Sorted,
     SortMerge,
+    Within,
     asc,
 )
 
@@ -188,7 +189,7 @@ def _scan(model: CostModel, op: Any, inputs: Amounts, output: Amount) -> Cost:
     again, more = (1.0, 0.0) if readers is None else (max(1.0, readers), m.filter_row)
     if isinstance(op, ops.FileScan):
         again *= op.scan.share
-        more += m.stored_row if isinstance(op.layout.partitioning, Partitioned) else 0.0
+        more += m.stored_row if isinstance(op.layout.partitioning, Partitioned | Within) else 0.0
     cpu = model.elapsed(output.rows * again * (m.scan_row + more), output)
     disk = model.elapsed(output.bytes * again * m.scan_byte, output)
     startup = model.waves(output.partitions)  # the stage that it is in begins for the sake of an exchange

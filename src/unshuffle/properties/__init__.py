@@ -15,7 +15,16 @@ from unshuffle.catalog.joins import JoinKind
 from unshuffle.properties.carry import Computed, Predicate, distinct, group_by, project, select, union
 from unshuffle.properties.carry_join import Side, join
 from unshuffle.properties.cover import candidate_keys, minimal_cover, restrict
-from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, formula, hashed, partitions_of, ranged
+from unshuffle.properties.delivered import (
+    Delivered,
+    Partitioned,
+    Partitioning,
+    Within,
+    formula,
+    hashed,
+    partitions_of,
+    ranged,
+)
 from unshuffle.properties.dependencies import (
     NOTHING_KNOWN,
     Dependencies,
@@ -78,6 +87,7 @@ from unshuffle.properties.required import (
     Exactly,
     JoinKey,
     Joint,
+    LiesWithin,
     OnePartition,
     RangeOrdered,
     Required,
@@ -129,6 +139,7 @@ __all__ = [
     "JoinKey",
     "JoinKind",
     "Joint",
+    "LiesWithin",
     "Local",
     "Merge",
     "MissingOrder",
@@ -167,6 +178,7 @@ __all__ = [
     "Unaligned",
     "Unknown",
     "Unmet",
+    "Within",
     "asc",
     "candidate_keys",
     "check",

@@ -8,8 +8,8 @@ and every GROUP BY can.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.properties.dependencies import Dependencies
@@ -63,7 +63,31 @@ class Partitioned:
         return f"({', '.join(map(str, self.columns))}) by {self.function}{apart}"
 
 
-Partitioning = Serial | Scattered | Replicated | Covering | Partitioned
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What is left of ranges on (a, b) where b is not known: each row is there once, in one of the partitions that can hold
+    rows with its a. It clusters nothing, for rows with one a may be in several; but what covers the ranges on a
+    (`Covering`) finds its matches."""
+
+    function: RangeFunction
+    columns: tuple[Column, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.function.boundaries, Sampled):
+            raise ValueError("which partitions can hold a row is known where boundaries are")
+        if not 0 < len(self.columns) < self.function.arity:
+            raise ValueError("rows lie within ranges by some of their first keys, and not by all")
+        object.__setattr__(self, "_hash", hash((self.columns, self.function.partitions)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.columns))}) within {self.function}"
+
+
+Partitioning = Serial | Scattered | Replicated | Covering | Within | Partitioned
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +99,8 @@ class Delivered:
         place = self.partitioning
         if isinstance(place, Partitioned):
             place = Partitioned(place.function, tuple(map(name, place.columns)), place.nulls_apart)
-        elif isinstance(place, Covering):
-            place = Covering(place.function, tuple(map(name, place.columns)))
+        elif isinstance(place, Covering | Within):
+            place = replace(place, columns=tuple(map(name, place.columns)))
         local = tuple(
             Grouped(frozenset(map(name, each.columns))) if isinstance(each, Grouped) else each.on(name(each.column))
             for each in self.local
@@ -103,6 +127,17 @@ def ranged(keys: Iterable[Sorted], boundaries: Iterable[tuple[object, ...]] | Sa
     return Partitioned(function, tuple(k.column for k in on))
 
 
+def seen_by(layout: Partitioning, columns: Sequence[Column]) -> Within | None:
+    """What a layout by ranges says of the first of its keys alone, under these names; None if it says nothing. With NULL keys
+    anywhere it does not: a row may be elsewhere for the sake of a key that is not looked at."""
+    if not isinstance(layout, Partitioned | Within) or not isinstance(layout.function, RangeFunction) or not columns:
+        return None
+    strays = isinstance(layout, Partitioned) and layout.nulls_apart
+    if strays or isinstance(layout.function.boundaries, Sampled) or len(columns) >= layout.function.arity:
+        return None
+    return Within(layout.function, tuple(columns))
+
+
 def partitions_of(partitioning: Partitioning) -> int | None:
     match partitioning:
         case Serial():
@@ -111,12 +146,14 @@ def partitions_of(partitioning: Partitioning) -> int | None:
             return partitioning.partitions
         case Replicated():
             return None
-        case Covering() | Partitioned():
+        case Covering() | Within() | Partitioned():
             return partitioning.function.partitions
 
 
 def formula(partitioning: Partitioning, facts: Dependencies) -> Global:
     """The strongest thing the paper's vocabulary says of a partitioning: ⊥, ∅, ⊤, X^g or X^o."""
+    if isinstance(partitioning, Within):
+        return Scattered(partitioning.function.partitions)
     if not isinstance(partitioning, Partitioned):
         return partitioning
     strays = partitioning.nulls_apart and not facts.never_null.issuperset(partitioning.columns)

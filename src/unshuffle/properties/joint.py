@@ -29,7 +29,7 @@ from collections.abc import Sequence
 
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.types import common_type
-from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, formula
+from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, Within, formula
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import interchangeable
 from unshuffle.properties.functions import RangeFunction, identifiable
@@ -78,11 +78,14 @@ def _covered(inputs: Sequence[Input], required: Covered) -> Proof | str:
     covering, layout = given.partitioning, lies.partitioning
     if not isinstance(covering, Covering):
         return f"{covering} covers nothing"
-    if not isinstance(layout, Partitioned):
+    if not isinstance(layout, Partitioned | Within):
         return f"{layout} is no function of columns"
     if layout.function != covering.function or not identifiable(layout.function):
         return f"two functions: {layout.function}, and {covering.function}"
-    if layout.nulls_apart and not facts.never_null.issuperset(layout.columns):
+    if len(layout.columns) < len(covering.columns):
+        return f"nothing is known of where rows lie by more than {', '.join(map(str, layout.columns))}"
+    strays = isinstance(layout, Partitioned) and layout.nulls_apart
+    if strays and not facts.never_null.issuperset(layout.columns):
         # A key that is no join column may be the NULL one: the row matches, and is not where its other keys say.
         return f"rows with a NULL among {', '.join(map(str, layout.columns))} are anywhere"
     known = [facts for _, facts in inputs]

@@ -6,7 +6,7 @@ row in each partition, where every local property holds, and rows that refute a 
 
 from __future__ import annotations
 
-from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, formula
+from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, Within, formula
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.functions import identifiable
 from unshuffle.properties.match_global import Undetermined, match_global, partitioning_columns
@@ -18,6 +18,7 @@ from unshuffle.properties.required import (
     Covers,
     EveryPartition,
     Exactly,
+    LiesWithin,
     OnePartition,
     RangeOrdered,
     Required,
@@ -43,6 +44,8 @@ def match_partitioning(
         return _exactly(delivered, required, facts)
     if isinstance(required, Covers):
         return _covers(delivered, required, facts)
+    if isinstance(required, LiesWithin):
+        return _lies_within(delivered, required, facts)
     now = formula(_forgiving(delivered, required, facts), facts)
     if isinstance(now, Serial) and isinstance(required, Anyhow | Clustered | RangeOrdered) and required.parallel:
         return MissingPartitioning(required)
@@ -112,6 +115,18 @@ def _covers(delivered: Partitioning, required: Covers, facts: Dependencies) -> P
     if delivered.function != wanted.function or len(delivered.columns) != len(wanted.columns):
         return MissingPartitioning(required)
     unequal = [d for d, w in zip(delivered.columns, wanted.columns, strict=True) if not facts.equal(d, w)]
+    return MissingPartitioning(required, frozenset(unequal)) if unequal else HOLDS
+
+
+def _lies_within(delivered: Partitioning, required: LiesWithin, facts: Dependencies) -> Proof | MissingPartitioning:
+    wanted = required.within
+    count = len(wanted.columns)
+    if not isinstance(delivered, Partitioned | Within) or delivered.function != wanted.function:
+        return MissingPartitioning(required)
+    strays = isinstance(delivered, Partitioned) and delivered.nulls_apart
+    if len(delivered.columns) < count or (strays and not facts.never_null.issuperset(delivered.columns)):
+        return MissingPartitioning(required)
+    unequal = [d for d, w in zip(delivered.columns[:count], wanted.columns, strict=True) if not facts.equal(d, w)]
     return MissingPartitioning(required, frozenset(unequal)) if unequal else HOLDS
 
 

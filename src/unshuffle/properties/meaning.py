@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unshuffle.catalog.schema import Column, Dependency, names
-from unshuffle.properties.delivered import Partitioned
+from unshuffle.properties.delivered import Partitioned, Within
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.functions import Leaf, compare_values, number
 from unshuffle.properties.structure import (
@@ -155,6 +155,15 @@ def broken_layout(
             if layout.nulls_apart and None in values:
                 continue
             if number(layout.function, values, leaf) != index:
+                return Violation(str(layout), (row,))
+    return None
+
+
+def broken_within(partitions: Partitions, layout: Within) -> Violation | None:
+    """Is every row in a partition that can hold its columns?"""
+    for index, rows in enumerate(partitions):
+        for row in rows:
+            if index not in layout.function.reach([row[column] for column in layout.columns]):
                 return Violation(str(layout), (row,))
     return None
 

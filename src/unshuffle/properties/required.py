@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from unshuffle.catalog.schema import Column, DataType, names
-from unshuffle.properties.delivered import Partitioned
+from unshuffle.properties.delivered import Partitioned, Within
 from unshuffle.properties.structure import Covering, Grouped, Local, Ordered, Sorted, show
 
 
@@ -102,7 +102,17 @@ class Covers:
         return "⊤ where there can be matches" if self.covering is None else str(self.covering)
 
 
-RequiredPartitioning = Anyhow | OnePartition | EveryPartition | Clustered | RangeOrdered | Exactly | Covers
+@dataclass(frozen=True, slots=True)
+class LiesWithin:
+    """As it lies, in these very ranges, as far as their first keys tell."""
+
+    within: Within
+
+    def __str__(self) -> str:
+        return str(self.within)
+
+
+RequiredPartitioning = Anyhow | OnePartition | EveryPartition | Clustered | RangeOrdered | Exactly | Covers | LiesWithin
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
-from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, partitions_of
+from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning, Within, partitions_of, seen_by
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import interchangeable
 from unshuffle.properties.functions import Unknown
@@ -61,6 +61,8 @@ class _Names:
     def partitioning(self, given: Partitioning) -> Partitioning:
         if isinstance(given, Covering):
             return self._covering(given)
+        if isinstance(given, Within):
+            return self._first_keys(given)
         if not isinstance(given, Partitioned):
             return given
         names = [self.of(column) for column in given.columns]
@@ -68,8 +70,18 @@ class _Names:
         if len(known) == len(names):
             return Partitioned(given.function, known, given.nulls_apart)
         if not self.outputs or given.nulls_apart or not self.determined(given.columns):
-            return Scattered(given.function.partitions)
+            return self._first_keys(given)
         return self._some_function(given)
+
+    def _first_keys(self, given: Partitioned | Within) -> Within | Scattered:
+        """Of ranges, the keys before the first that is lost."""
+        known: list[Column] = []
+        for column in given.columns:
+            name = self.of(column)
+            if name is None:
+                break
+            known.append(name)
+        return seen_by(given, known) or Scattered(given.function.partitions)
 
     def _covering(self, given: Covering) -> Covering:
         """Without its columns there is no telling which rows are there several times."""
@@ -158,6 +170,8 @@ def after_broadcast_join(placed: Partitioning) -> Partitioning:
 
 
 def _nulls_anywhere(layout: Partitioning) -> Partitioning:
+    if isinstance(layout, Within):
+        return Scattered(layout.function.partitions)
     return Partitioned(layout.function, layout.columns, True) if isinstance(layout, Partitioned) else layout
 
 

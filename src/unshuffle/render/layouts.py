@@ -21,6 +21,7 @@ from unshuffle.properties import (
     Grouped,
     HashFunction,
     Joint,
+    LiesWithin,
     Local,
     Named,
     OnePartition,
@@ -37,6 +38,7 @@ from unshuffle.properties import (
     Sorted,
     Split,
     Unknown,
+    Within,
 )
 from unshuffle.properties.delivered import Partitioning
 from unshuffle.properties.proof import Rule, Step
@@ -68,6 +70,10 @@ class Layouts:
                 return (
                     f"copied to those of {function.partitions} ranges that can have their {self._names.listed(columns)}"
                 )
+            case Within(function=function, columns=columns):
+                shown = zip(columns, function.keys, strict=False)
+                keys = self.keys(Sorted(column, key.descending, key.nulls_first) for column, key in shown)
+                return f"range({keys}, …) into {function.partitions}"
             case Partitioned(function=function, columns=columns, nulls_apart=apart):
                 return self._function(function, columns) + (" (NULL keys anywhere)" if apart else "")
 
@@ -138,6 +144,8 @@ class Layouts:
                 return f"rows with equal {self._names.set(columns)} in one partition"
             case RangeOrdered(keys=keys):
                 return f"partitions in order of {self.keys(keys)}"
+            case LiesWithin(within=within):
+                return f"rows where they lie, by {self.partitioning(within)}"
             case Exactly(layout=layout):
                 return f"rows laid out by {self.partitioning(layout)}"
 

@@ -24,6 +24,7 @@ from unshuffle.properties import (
     Partitioned,
     Repartitioning,
     Replicated,
+    Within,
     partitions_of,
 )
 from unshuffle.properties.exchange import ConcatMerge, Exchange, SortConcatMerge, SortMerge
@@ -113,7 +114,7 @@ class Drawing:
         read = ""
         if op.readers is not None:
             read = f"{stored:,} stored partitions in place, each by {op.readers:.3g} tasks"
-        elif isinstance(op.layout.partitioning, Partitioned):
+        elif isinstance(op.layout.partitioning, Partitioned | Within):
             read = f"{stored or partitions_of(op.layout.partitioning):,} stored partitions as they lie"
         share = "" if op.scan.within is None else f"{100 * op.scan.share:.3g} % of the bytes"
         return "Scan", [("", op.scan.label), ("columns", columns), ("reads", ", ".join(filter(None, (read, share))))]

@@ -20,7 +20,17 @@ from unshuffle.algebra.predicates import join_condition
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import common_type
-from unshuffle.properties import Delivered, Dependencies, JoinKey, Partitioned, RangeFunction, Scattered, Serial, Sorted
+from unshuffle.properties import (
+    Delivered,
+    Dependencies,
+    JoinKey,
+    Partitioned,
+    RangeFunction,
+    Scattered,
+    Serial,
+    Sorted,
+    Within,
+)
 from unshuffle.properties.requirements import MergeKey
 from unshuffle.rules.sorted_inputs import can_stream, is_hashed
 from unshuffle.search.implementation import Implementation
@@ -61,7 +71,7 @@ class Implement:
         if scan.layout is not None:
             layout, stored = scan.layout.partitioning, (scan.stored or scan.layout).partitioning
             # By columns that are not read, Spark cannot be told how rows lie, nor in what order.
-            seen = scan.layout if isinstance(layout, Partitioned) else Delivered(layout)
+            seen = scan.layout if isinstance(layout, Partitioned | Within) else Delivered(layout)
             implementation = _over(scan, ops.FileScan(scan, seen))
             if isinstance(stored, Partitioned):
                 implementation.stored_columns = frozenset(stored.columns) & group.column_set
@@ -69,6 +79,8 @@ class Implement:
                 if scan.spread is not None and isinstance(stored.function, RangeFunction):
                     group.spreads = (Spread(scan.spread_on, scan.spread),)
             yield implementation
+            if isinstance(layout, Within):  # which serves few: as any other files it is read for less
+                yield _over(scan, ops.FileScan(scan, Delivered(Scattered(layout.function.partitions))))
         yield _over(scan, ops.FileScan(scan, Delivered(Serial())))
         pieces = self._pieces(group.rows, scan.files.bytes or group.bytes)
         if pieces > 1:

@@ -35,6 +35,7 @@ from unshuffle.properties import (
     Partitioning,
     Required,
     Scattered,
+    Within,
 )
 from unshuffle.properties.joint import pushes
 from unshuffle.search.enforcers import partition_counts
@@ -54,7 +55,7 @@ COUNTS = 6
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    layouts: tuple[Partitioned | Covering, ...]
+    layouts: tuple[Partitioned | Within | Covering, ...]
     result: Partitioning
 
 

@@ -30,6 +30,7 @@ from unshuffle.properties import (
     Required,
     Scattered,
     Serial,
+    Within,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _shapes_made(leaf: Implementation) -> tuple[Shape, ...]:
             return (Shape.ANYHOW, Shape.SERIAL)
         case Scattered():
             return (Shape.ANYHOW, Shape.SPREAD)
-        case Partitioned():
+        case Within() | Partitioned():
             return (Shape.ANYHOW, Shape.SPREAD, Shape.PLACED)
         case _:
             return tuple(Shape)

@@ -21,6 +21,7 @@ from unshuffle.properties import (
     EveryPartition,
     Exactly,
     Joint,
+    LiesWithin,
     Local,
     OnePartition,
     Partitioned,
@@ -29,6 +30,7 @@ from unshuffle.properties import (
     Required,
     RequiredPartitioning,
     Scattered,
+    Within,
     hashed,
     match_partitioning,
 )
@@ -198,8 +200,14 @@ def _ways(search: Search, group: Group, each: Implementation, joint: Joint, requ
     return alignments(search, group, each, joint, required)
 
 
-def _just(layout: Partitioned | Covering) -> RequiredPartitioning:
-    return Covers(layout) if isinstance(layout, Covering) else Exactly(layout)
+def _just(layout: Partitioned | Within | Covering) -> RequiredPartitioning:
+    match layout:
+        case Covering():
+            return Covers(layout)
+        case Within():
+            return LiesWithin(layout)
+        case Partitioned():
+            return Exactly(layout)
 
 
 def _joint_orders(

@@ -14,12 +14,13 @@ the closures of what is wanted above and below; all that is needed of a group is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
-from unshuffle.properties import Dependencies, Partitioned, RangeOrdered
+from unshuffle.properties import Dependencies, Partitioned, RangeOrdered, Within
 from unshuffle.properties.cover import minimize_set
+from unshuffle.properties.delivered import seen_by
 from unshuffle.properties.layouts import can_be_covered
 from unshuffle.search.ranges import Spread, spreads_above, united
 
@@ -97,18 +98,21 @@ def _look_below(group: Group) -> None:
     group.counts = (*group.counts, *(count for count in counts if count not in group.counts))
 
 
-def _lies(group: Group) -> Iterator[Partitioned]:
+def _lies(group: Group) -> Iterator[Partitioned | Within]:
     """Layouts by ranges that rows are stored in, here or below, in the columns that they have here."""
     for each in group.implementations or ():
         layout = each.operator.deliver([], []).partitioning if not each.inputs else None
-        if isinstance(layout, Partitioned) and can_be_covered(layout):
+        if isinstance(layout, Within) or (isinstance(layout, Partitioned) and can_be_covered(layout)):
             yield layout
     for each in _by_expression(group):
         for place, child in enumerate(each.inputs):
             names = {each.source(place, column): column for column in reversed(group.columns)}
             for layout in child.lies:
-                if all(column in names for column in layout.columns):
-                    yield Partitioned(layout.function, tuple(names[c] for c in layout.columns), layout.nulls_apart)
+                known = [names[column] for column in takewhile(names.__contains__, layout.columns)]
+                if isinstance(layout, Partitioned) and len(known) == len(layout.columns):
+                    yield Partitioned(layout.function, tuple(known), layout.nulls_apart)
+                elif (first := seen_by(layout, known)) is not None:
+                    yield first
 
 
 def _origins(group: Group) -> tuple[Columns, ...]:

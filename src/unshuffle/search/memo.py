@@ -30,7 +30,7 @@ from unshuffle.algebra.logical import (
 from unshuffle.algebra.predicates import is_deterministic
 from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.catalog.statistics import ColumnStatistics
-from unshuffle.properties import Dependencies, Partitioned, Sorted
+from unshuffle.properties import Dependencies, Partitioned, Sorted, Within
 from unshuffle.search.ranges import Spread
 from unshuffle.search.trace import Trace
 
@@ -78,7 +78,9 @@ class Group:
         self.counts: tuple[int, ...] = ()
         self.ordered: frozenset[Column] = frozenset()  # wanted in order, from one partition to the next
         self.stored = False  # is there a stored layout somewhere below?
-        self.lies: tuple[Partitioned, ...] = ()  # stored layouts that may come out, by ranges that others can cover
+        self.lies: tuple[
+            Partitioned | Within, ...
+        ] = ()  # stored layouts that may come out, by ranges that others can cover
         # How rows lie that come from stored ranges, and by the values that were counted of a column (search.ranges).
         self.spreads: tuple[Spread, ...] = ()
         self.counted: dict[Sorted, Spread | None] = {}

@@ -33,6 +33,7 @@ from unshuffle.properties import (
     Exchange,
     ExchangeError,
     InitialPartitioning,
+    LiesWithin,
     OnePartition,
     Partitioned,
     Partitioning,
@@ -44,6 +45,7 @@ from unshuffle.properties import (
     Required,
     Scattered,
     Serial,
+    Within,
     match,
     match_joint,
 )
@@ -55,7 +57,7 @@ from unshuffle.search.inputs import requests_of
 from unshuffle.search.interest import prepare
 from unshuffle.search.memo import Group
 from unshuffle.search.pruning import copied_amount, projected
-from unshuffle.search.ranges import range_share
+from unshuffle.search.ranges import range_share, within_share
 from unshuffle.search.requests import (
     simplified,
 )
@@ -222,7 +224,7 @@ class Search:
 
     def smaller(self, required: Required, best: Physical) -> Required | None:
         """The same with smaller partitions than the best plan has, if they are too large to work on them well."""
-        if isinstance(required.partitioning, OnePartition | EveryPartition | Covers | Exactly):
+        if isinstance(required.partitioning, OnePartition | EveryPartition | Covers | Exactly | LiesWithin):
             return None
         if isinstance(best.delivered.partitioning, Serial) or self.model.lies_well(best.amount):
             return None
@@ -421,6 +423,10 @@ class Search:
                 return Amount(group.rows, group.bytes, number, 1 / number, group.waits)
             case Covering():
                 return copied_amount(group, layout, self._share(group, projected(layout)))
+            case Within():
+                number = layout.function.partitions
+                share = within_share(group, layout)
+                return Amount(group.rows, group.bytes, number, min(1.0, max(1 / number, share)), group.waits)
             case Partitioned():
                 number = layout.function.partitions
                 share = self._share(group, layout)

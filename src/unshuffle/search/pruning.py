@@ -28,6 +28,7 @@ from unshuffle.properties import (
     Proof,
     RangeFunction,
     Sampled,
+    Within,
     match_joint,
 )
 from unshuffle.properties.functions import Boundary
@@ -50,17 +51,19 @@ def prunings(each: Implementation, joint: Covered) -> list[Alignment]:
     return found
 
 
-def _covered(each: Implementation, joint: Covered) -> Iterator[tuple[Partitioned | Covering, ...]]:
+def _covered(each: Implementation, joint: Covered) -> Iterator[tuple[Partitioned | Within | Covering, ...]]:
     lies = 1 - joint.by
     child = each.inputs[lies]
     facts = [one.facts for one in each.inputs]
     for layout in child.lies:
         columns = tuple(takewhile(lambda column: column is not None, (_key(each, joint, c) for c in layout.columns)))
         # If all columns of the layout are keys, rows of the other input can be sent to where theirs are.
-        if not 0 < len(columns) < len(layout.columns) or not isinstance(layout.function, RangeFunction):
+        if not 0 < len(columns) < layout.function.arity or not isinstance(layout.function, RangeFunction):
             continue
         covering = Covering(layout.function, tuple(column for column in columns if column is not None))
-        layouts: tuple[Partitioned | Covering, ...] = (layout, covering) if joint.by == 1 else (covering, layout)
+        layouts: tuple[Partitioned | Within | Covering, ...] = (
+            (layout, covering) if joint.by == 1 else (covering, layout)
+        )
         known = [(Delivered(one), of) for one, of in zip(layouts, facts, strict=True)]
         if isinstance(match_joint(known, joint), Proof):
             yield layouts

@@ -30,6 +30,7 @@ from unshuffle.properties import (
     RangeKey,
     Sampled,
     Sorted,
+    Within,
 )
 
 if TYPE_CHECKING:
@@ -193,6 +194,19 @@ def range_share(group: Group, layout: Partitioned) -> float | None:
         known = counted(group, Sorted(column, key.descending, key.nulls_first))
         shares = [known.largest_share(function)] if known is not None and known.histogram.keys == function.keys else []
     return max(shares, default=None)
+
+
+def within_share(group: Group, layout: Within) -> float:
+    """The share of the largest of the ranges that rows lie in, of which only the first keys are known."""
+    function, count = layout.function, len(layout.columns)
+    keys = [RangeKey(key.type, key.descending, key.nulls_first) for key in function.keys]
+    shares = [
+        spread.largest_share(function)
+        for spread in group.spreads
+        if spread.columns[:count] == layout.columns
+        and keys == [RangeKey(k.type, k.descending, k.nulls_first) for k in spread.histogram.keys[: function.arity]]
+    ]
+    return max(shares, default=0.0)
 
 
 def unevenness(group: Group, layout: Partitioned) -> float | None:

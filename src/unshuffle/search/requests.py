@@ -33,6 +33,7 @@ from unshuffle.properties import (
     EveryPartition,
     Exactly,
     Grouped,
+    LiesWithin,
     Local,
     OnePartition,
     Partitioned,
@@ -135,6 +136,10 @@ def restated(
                 return None
             named = tuple(column for column in on if column is not None)
             return Exactly(Partitioned(wish.layout.function, named, wish.layout.nulls_apart))
+        case LiesWithin(within=within):
+            first = [_input_column(column, columns, name, facts) for column in within.columns]
+            called = tuple(column for column in first if column is not None)
+            return LiesWithin(replace(within, columns=called)) if len(called) == len(first) else None
 
 
 def _input_column(column: Column, columns: frozenset[Column], name: Restate, facts: Dependencies) -> Column | None:

@@ -53,6 +53,7 @@ from unshuffle.properties import (
     Scattered,
     Serial,
     Sorted,
+    Within,
 )
 from unshuffle.properties.layouts import connections
 from unshuffle.rules.sorted_inputs import in_input_order, keeps_objects, seen_order
@@ -138,7 +139,7 @@ class Lowering(Straight):
 
     def _scan(self, node: Physical, operator: ops.FileScan, predicate: Expression | None = None) -> Lowered:
         """Rows that are stored in a layout are known by the number of the partition."""
-        if not isinstance(operator.layout.partitioning, Partitioned):
+        if not isinstance(operator.layout.partitioning, Partitioned | Within):
             return self._read(node, self.sql(operator.scan))
         number = self._new("_p", pa.int32())
         frame = stored.rows(self._spark, operator, number.spark_name, predicate)
@@ -571,7 +572,7 @@ class Lowering(Straight):
     def _carried(self, given: Lowered, node: Physical, names: dict[Column, Column]) -> Lowered:
         """What still tells Spark the layout after an operator that keeps it. `names` are the columns that come out, by
         the ones they repeat. A carrier that does not come out stays as an extra, if the plan still knows a layout."""
-        if not isinstance(node.delivered.partitioning, Partitioned) or not given.carriers:
+        if not isinstance(node.delivered.partitioning, Partitioned | Within) or not given.carriers:
             return Lowered("", copied=given.copied)
         if given.ranges is not None:
             named = {names[c]: carrier for c, carrier in given.ranges.items() if c in names}

@@ -18,7 +18,7 @@ from unshuffle.algebra.sql import quote
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
 from unshuffle.optimizer import Optimized
-from unshuffle.properties import Covering, HashFunction, JoinKey, Partitioned, RangeFunction, Sampled
+from unshuffle.properties import Covering, HashFunction, JoinKey, Partitioned, RangeFunction, Sampled, Within
 from unshuffle.spark.range_number import hash_number, range_number, reach_numbers
 
 
@@ -55,7 +55,7 @@ def _all_sources(node: Physical, spools: dict[int, Physical]) -> set[int]:
 
 
 def _is_stored(operator: Any) -> bool:
-    return isinstance(operator, ops.FileScan) and isinstance(operator.layout.partitioning, Partitioned)
+    return isinstance(operator, ops.FileScan) and isinstance(operator.layout.partitioning, Partitioned | Within)
 
 
 def _is_by_number(move: ops.Move) -> bool:

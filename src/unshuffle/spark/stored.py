@@ -17,7 +17,7 @@ from unshuffle.algebra.sql import quote
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import spark_name
 from unshuffle.errors import InternalError
-from unshuffle.properties import HashFunction, Partitioned, RangeFunction, Sorted
+from unshuffle.properties import HashFunction, Partitioned, RangeFunction, Sorted, Within
 from unshuffle.spark.columns import column
 from unshuffle.spark.numbering import number_of
 from unshuffle.spark.stored_scan import Piece, stored_scan
@@ -32,12 +32,17 @@ def can_choose(predicate: Expression) -> bool:
 def rows(spark: SparkSession, operator: ops.FileScan, number: str, predicate: Expression | None) -> DataFrame:
     """The rows that may satisfy the predicate, in the plan's names, with the number of the partition that each is in."""
     scan, layout = operator.scan, operator.layout.partitioning
-    if scan.stream is None or not isinstance(layout, Partitioned):
+    if scan.stream is None or not isinstance(layout, Partitioned | Within):
         raise InternalError(f"{scan.label} is no stored layout")
     function = layout.function if operator.readers is not None else scan.stream.manifest.function
     if not isinstance(function, HashFunction | RangeFunction):
         raise InternalError(f"{scan.label} cannot be read as {function}")
     found = logical_partitions(scan.stream.manifest, function, scan.within)
+    belongs = None
+    if found.filtered:
+        if not isinstance(layout, Partitioned):
+            raise InternalError(f"rows of {scan.label} cannot be told apart by {layout}")
+        belongs = number_of(spark, layout, lambda each: each.name)
     pieces = [
         [
             Piece(scan.stream.path_of(part.file), part.file.bytes, part.start, part.length, 0, part.whole)
@@ -50,7 +55,7 @@ def rows(spark: SparkSession, operator: ops.FileScan, number: str, predicate: Ex
         _schema(scan.columns),
         pieces,
         number,
-        belongs=number_of(spark, layout, lambda each: each.name) if found.filtered else None,
+        belongs=belongs,
         predicate=_column(spark, predicate) if predicate is not None else None,
         order=[
             (key.column.name, key.descending, key.nulls_first)

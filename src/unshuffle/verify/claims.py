@@ -15,6 +15,7 @@ from unshuffle.properties import (
     Exactly,
     Exchange,
     FullMerge,
+    LiesWithin,
     PartialMerge,
     Partitioned,
     Proof,
@@ -23,6 +24,7 @@ from unshuffle.properties import (
     Required,
     Scattered,
     Serial,
+    Within,
     match,
     partitions_of,
 )
@@ -61,6 +63,8 @@ def _layout_follows(delivered: Delivered, claimed: Delivered, facts: Dependencie
             return isinstance(have, Replicated)
         case Covering():
             return isinstance(match(Delivered(have), Required(Covers(said)), facts), Proof)
+        case Within():
+            return isinstance(match(Delivered(have), Required(LiesWithin(said)), facts), Proof)
         case Scattered():
             return not isinstance(have, Replicated | Covering)
         case Partitioned(function=Unknown()):
