@@ -114,8 +114,8 @@ MUTANTS = (
     Mutant(
         "replicated rows taken for clustered ones",
         "match_global.py",
-        "if isinstance(delivered, Replicated) or isinstance(required, Serial | Replicated):",
-        "if isinstance(required, Serial | Replicated):",
+        "if isinstance(delivered, Replicated | Covering) or isinstance(required,",
+        "if isinstance(delivered, Covering) or isinstance(required,",
         "match",
     ),
     Mutant(
@@ -136,8 +136,8 @@ MUTANTS = (
     Mutant(
         "rows in one of several partitions taken for one partition",
         "match_global.py",
-        "isinstance(required, Serial | Replicated):",
-        "(isinstance(required, Serial | Replicated) and not isinstance(delivered, Grouped)):",
+        "isinstance(required, Serial | Replicated | Covering):",
+        "(isinstance(required, Serial | Replicated | Covering) and not isinstance(delivered, Grouped)):",
         "requirements",
     ),
     Mutant(
@@ -249,9 +249,8 @@ MUTANTS = (
     Mutant(
         "two sampled ranges taken for one",
         "functions.py",
-        "    name: str\n    partitions: int\n\n\n@dataclass(frozen=True, slots=True)\nclass RangeFunction",
-        "    name: str = field(compare=False)\n    partitions: int\n\n\n"
-        "@dataclass(frozen=True, slots=True)\nclass RangeFunction",
+        "    name: str\n    partitions: int\n    instead",
+        "    name: str = field(compare=False)\n    partitions: int\n    instead",
         "joint",
     ),
     Mutant(
@@ -264,8 +263,8 @@ MUTANTS = (
     Mutant(
         "stray NULLs overlooked by a null-safe join",
         "joint.py",
-        "if key.null_safe and any(",
-        "if False and any(",
+        "    return not key.null_safe or not any(",
+        "    return True or not any(",
         "joint",
     ),
     Mutant(
@@ -327,8 +326,8 @@ MUTANTS = (
     Mutant(
         "a refined range reads one neighbour too few",
         "layouts.py",
-        "starts_before_high = starts is None or high is None or order.compare(starts, high) < 0",
-        "starts_before_high = starts is None or (high is not None and order.compare(starts, high) < 0)",
+        "ends = [*(bisect_left(cuts, order(boundary)) for",
+        "ends = [*(bisect_left(cuts, order(boundary)) - 1 for",
         "layouts",
     ),
     Mutant(
@@ -453,9 +452,44 @@ MUTANTS = (
     Mutant(
         "broadcasting the side whose rows are all kept",
         "requirements.py",
-        "    if kind not in (JoinKind.RIGHT, JoinKind.FULL):\n",
-        "    if kind is not JoinKind.FULL:\n",
+        "else kind not in (JoinKind.RIGHT, JoinKind.FULL)\n",
+        "else kind is not JoinKind.FULL\n",
         "requirements",
+    ),
+    Mutant(
+        "rows copied to one partition too few",
+        "functions.py",
+        "return range(first, last + 1)",
+        "return range(first, max(first + 1, last))",
+        "covering",
+    ),
+    Mutant(
+        "rows copied to ranges with other boundaries",
+        "joint.py",
+        "if layout.function != covering.function or not identifiable(layout.function):",
+        "if not identifiable(layout.function):",
+        "covering",
+    ),
+    Mutant(
+        "rows copied to where ranges say, though NULL keys are anywhere",
+        "joint.py",
+        "    if strays and not facts.never_null.issuperset(layout.columns):\n",
+        "    if strays and not facts.never_null.issuperset(layout.columns[: len(covering.columns)]):\n",
+        "covering",
+    ),
+    Mutant(
+        "ranges known by their first keys, though NULL keys are anywhere",
+        "delivered.py",
+        "    if strays or isinstance(layout.function.boundaries, Sampled)",
+        "    if isinstance(layout.function.boundaries, Sampled)",
+        "covering",
+    ),
+    Mutant(
+        "rows that are copied to some partitions taken for rows that are there once",
+        "match_global.py",
+        "if isinstance(delivered, Replicated | Covering) or",
+        "if isinstance(delivered, Replicated) or",
+        "covering",
     ),
     Mutant(
         "full outer join keeps a layout as it was",

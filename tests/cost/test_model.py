@@ -23,6 +23,7 @@ from unshuffle.cost.model import _RULES, CostModel
 from unshuffle.errors import Source
 from unshuffle.properties import (
     ConcatMerge,
+    Covering,
     Delivered,
     FullMerge,
     InitialPartitioning,
@@ -30,6 +31,8 @@ from unshuffle.properties import (
     PartialMerge,
     PartialPartitioning,
     RandomMerge,
+    RangeFunction,
+    RangeKey,
     Repartitioning,
     Replicated,
     Sampled,
@@ -54,6 +57,7 @@ USER = logical.UserClass("mine", "Class", (), (), (), Source("s", "Class").span(
 JOIN = logical.Join(JoinKind.INNER, SCAN, OTHER, None)
 KEY = JoinKey((A, C), pa.int64())
 RANGE = ranged([asc(A)], Sampled("s", 8))
+COVERING = Covering(RangeFunction((RangeKey(pa.int64()),) * 2, ((1, 2), (1, 3), (5,))), (A,))
 SORTED = (asc(A),)
 ALL_OF = logical.SetOperation(logical.SetKind.INTERSECT, True, (SCAN, OTHER), (A, B))
 
@@ -65,6 +69,8 @@ EXCHANGES = (
     Repartitioning(RANGE, RandomMerge()),
     Repartitioning(RANGE, SortMerge(SORTED)),
     Repartitioning(Replicated(), RandomMerge()),
+    Repartitioning(COVERING, RandomMerge()),
+    InitialPartitioning(COVERING),
     FullMerge(RandomMerge()),
     FullMerge(SortMerge(SORTED)),
     FullMerge(ConcatMerge()),

@@ -33,6 +33,7 @@ from unshuffle.properties import (
     Serial,
     SortConcatMerge,
     SortMerge,
+    Within,
     asc,
     desc,
     hashed,
@@ -161,6 +162,7 @@ GOOD: dict[str, Callable[[], Optimized]] = {
     "halves of a limit": lambda: optimized(first_rows(), [asc(B)]),
     "a broadcast join": lambda: optimized(join(LEFT, R, copy(S), equal(A, X), "broadcast right")),
     "a join whose one input covers the other": lambda: optimized(pruned()),
+    "a join with ranges whose last key is not known": lambda: optimized(pruned(left=compute(BY_RANGES, A, V))),
     "an aggregate over what was covered": lambda: optimized(aggregate(pruned(), (A, B), sum=(SUM, total(V)))),
     "a spool": lambda: from_spool(join(INNER, send(R, A), read(), equal(A, X))),
     "a window": lambda: optimized(windowed(sort(send(R, A), A, V))),
@@ -352,6 +354,20 @@ FAULTS: dict[str, tuple[Callable[[], Optimized], str]] = {
     "copies in other partitions than rows lie in": (
         lambda: optimized(pruned(cover(layout=CUT_OTHERWISE))),
         "two functions",
+    ),
+    "copies for ranges whose first key is not known": (
+        lambda: optimized(join(LEFT, compute(BY_RANGES, B, V), cover(), equal(B, X), "pruned broadcast right")),
+        "no function of columns",
+    ),
+    "ranges claimed by a key that they do not begin with": (
+        lambda: optimized(
+            pruned(left=over(compute(BY_RANGES, (A, Ref(B)), V), delivered=Delivered(Within(IN_RANGES.function, (A,)))))  # type: ignore[arg-type]
+        ),
+        "claims to deliver",
+    ),
+    "groups of ranges whose last key is not known": (
+        lambda: optimized(aggregate(compute(BY_RANGES, A, V), (A,), sum=(SUM, total(V)))),
+        "requires",
     ),
     "copies where another column says": (lambda: optimized(pruned(cover(on=Y))), "no key equates"),
     "copies for rows that lie anyhow": (lambda: optimized(pruned(left=R)), "no function of columns"),
