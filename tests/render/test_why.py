@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.described import with_scans
 
 from unshuffle.algebra import operators as ops
-from unshuffle.optimizer import Optimized
-from unshuffle.properties import Proof, match
+from unshuffle.algebra.logical import Scan
+from unshuffle.optimizer import Optimized, optimize
+from unshuffle.properties import Delivered, Proof, asc, match, ranged
 from unshuffle.properties.rules import first_bad_step
 from unshuffle.render.physical import Drawing
 from unshuffle.render.why import Telling
 from unshuffle.verify import derive
 from unshuffle.why import Determined, Kept, Stored, reasons
 
-from .shops import Shops
+from .shops import EIGHT, Shops
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +181,28 @@ def test_every_remedy_on_tpch_is_tried(tpch_data: Path) -> None:
             assert better.cost < plan.cost
             tried += 1
     assert tried
+
+
+def test_rows_that_are_copied_to_where_matches_can_be(shops: Shops) -> None:
+    """Visits lie by ranges of visitor and shop, and a visitor has no partition: visitors come to where theirs can be."""
+    query = "select v.visitor, v.shop, v.spent, p.name from visits v join visitors p on v.visitor = p.id"
+
+    def by_ranges(scan: Scan) -> Scan:
+        if scan.label != "visits":
+            return scan
+        on = [next(c for c in scan.columns if c.name == name) for name in ("visitor", "shop")]
+        cuts = [(100_000 * (i // 2), 7)[: 1 + i % 2] for i in range(2, 401)]
+        return replace(scan, layout=Delivered(ranged([asc(c) for c in on], cuts), tuple(asc(c) for c in on)))
+
+    plan = optimize(with_scans(shops.script(query), by_ranges), EIGHT)
+    (exchange,) = moves(plan)
+    text = told(plan)
+    assert exchange.remedy is None
+    assert "→ copied to those of 400 ranges that can have their id" in text
+    assert (
+        "HashJoin on visitor = id runs where its other input lies, and needs a copy of each of these rows in every"
+        in text
+    )
+    assert "partition of its other input that can have matches: 1 of 400 on the average" in text
+    assert "no exchange for HashJoin on visitor = id, which needs the rows of one input wherever the other can" in text
+    assert "the rows are range(visitor↑, shop↑) into 400, sorted visitor↑ shop↑, and stay there" in text

@@ -8,7 +8,7 @@ after its inputs', a table is made of *all* layouts that any plan of the group d
     sorted     each of these, sorted inside its partitions on any permutation of the columns
     moved      each of these, through every exchange: to any hash of any columns into any number of partitions that occurs
                in the query, to every stored function and every range that an ORDER BY could use, gathered in all four
-               ways, split, copied
+               ways, split, copied to all partitions, or to those that stored ranges say can have matches
     sorted     again
 
 A number of partitions is a matter of policy: an exchange makes as many as are ideal for what it moves, or the multiple
@@ -49,6 +49,8 @@ from unshuffle.cost.model import CostModel
 from unshuffle.properties import (
     Clustered,
     ConcatMerge,
+    Covered,
+    Covering,
     Delivered,
     Dependencies,
     EveryPartition,
@@ -64,6 +66,7 @@ from unshuffle.properties import (
     Partitioning,
     Proof,
     RandomMerge,
+    RangeFunction,
     RangeOrdered,
     Repartitioning,
     Replicated,
@@ -74,6 +77,7 @@ from unshuffle.properties import (
     SortConcatMerge,
     Sorted,
     SortMerge,
+    Within,
     asc,
     exchange,
     match_joint,
@@ -86,6 +90,7 @@ from unshuffle.properties.layouts import reading
 from unshuffle.properties.match_local import implied_local
 from unshuffle.properties.structure import columns_of
 from unshuffle.search.memo import Group
+from unshuffle.search.pruning import copied_amount
 
 WIDEST = 4  # columns of which every set is tried, and of which an order has at most one more
 SLACK = 1e-9
@@ -176,6 +181,7 @@ class Enumeration:
         self.types = self._types()
         self.orders = self._orders()
         self.needed, self.aligned, self.copied = self._needed()
+        self.coverings = self._coverings()
         self._amounts: dict[tuple[int, Partitioning], Amount] = {}
         self._met: dict[Any, bool] = {}
         self._least: dict[tuple[int, bool], float] = {}
@@ -299,6 +305,20 @@ class Enumeration:
                         found[child.number] |= found[group.number] | alike | frozenset(map(self.names.of, columns))
         return found, aligned, frozenset(copied)
 
+    def _coverings(self) -> dict[int, dict[Covering, None]]:
+        """By group, every way to cover stored ranges by some of its join columns, in any order."""
+        found: dict[int, dict[Covering, None]] = {group.number: {} for group in self.groups}
+        functions = {f: None for group in self.groups for f in _coverable(group)}
+        for group in self.groups:
+            for each in group.implementations:
+                for joint in (a.joint for a in each.alternatives if isinstance(a.joint, Covered)):
+                    mine = dict.fromkeys(key.columns[joint.by] for key in joint.keys)
+                    for function in functions:
+                        for count in range(1, function.arity):
+                            for on in permutations(mine, count):
+                                found[each.inputs[joint.by].number][Covering(function, on)] = None
+        return found
+
     def _directions(self, column: Column) -> list[Sorted]:
         """Ascending, and as an order of the query wants it."""
         name = self.names.of(column)
@@ -377,6 +397,11 @@ class Enumeration:
             case Scattered(partitions=count):
                 count = count or self.ideal(group)
                 return Amount(rows, size, count, 1 / count, group.waits)
+            case Covering():
+                return copied_amount(group, place, group.estimate.largest_share(place.columns))
+            case Within():
+                count = place.function.partitions
+                return Amount(rows, size, count, 1 / count, group.waits)
             case Partitioned():
                 count = place.function.partitions
                 share = group.estimate.largest_share(place.columns)
@@ -438,6 +463,12 @@ class Enumeration:
                 yield from product(*places)
             return
         facts = [child.facts for child in each.inputs]
+        if isinstance(alternative.joint, Covered):
+            for places in product(*by_place):
+                known = [(Delivered(place), one) for place, one in zip(places, facts, strict=True)]
+                if isinstance(match_joint(known, alternative.joint), Proof):
+                    yield from product(*(found[place] for found, place in zip(by_place, places, strict=True)))
+            return
         by_function = [_by_function(found) for found in by_place]
         for function, first in by_function[0].items():
             for places in product(first, *(others.get(function, ()) for others in by_function[1:])):
@@ -478,7 +509,7 @@ class Enumeration:
         orders = self._sorts(table.group)
         for place, plans in list(table.rows.items()):
             given = cheapest(plans)
-            if given is None or isinstance(place, Replicated):
+            if given is None or isinstance(place, Replicated | Covering):
                 continue
             for keys in orders:
                 operator = ops.LocalSort(keys, table.group.columns)
@@ -490,10 +521,14 @@ class Enumeration:
         group = table.group
         schemes = self._schemes(group)
         for place, plans in [(place, list(plans)) for place, plans in table.rows.items()]:
-            if isinstance(place, Replicated) or _is_wanted(Delivered(place)):
+            if isinstance(place, Replicated | Covering) or _is_wanted(Delivered(place)):
                 continue
             least = cheapest(plans)
             assert least is not None
+            for scheme in self.coverings[group.number]:
+                split = isinstance(place, Serial)
+                how = InitialPartitioning(scheme) if split else Repartitioning(scheme, RandomMerge())
+                self._moved(table, how, (least,))
             if group.number in self.copied:
                 self._moved(table, Repartitioning(Replicated(), RandomMerge()), (least,))
             if isinstance(place, Serial):
@@ -593,6 +628,19 @@ def _stored_layouts(group: Group) -> Iterator[Partitioned]:
         layout = getattr(each.operator, "layout", None)
         if isinstance(layout, Delivered) and isinstance(layout.partitioning, Partitioned):
             yield layout.partitioning
+
+
+def _coverable(group: Group) -> Iterator[RangeFunction]:
+    """Functions of ranges of several keys that files are stored by, whether all of the keys are read or not."""
+    for each in group.implementations or ():
+        layout = getattr(each.operator, "layout", None)
+        place = layout.partitioning if isinstance(layout, Delivered) else None
+        if (
+            isinstance(place, Partitioned | Within)
+            and isinstance(place.function, RangeFunction)
+            and place.function.arity > 1
+        ):
+            yield place.function
 
 
 def _stored_counts(group: Group) -> frozenset[int]:

@@ -148,7 +148,13 @@ class _Maker:
         count = random.choice(COUNTS)
         numeric = on[0].type in INTEGERS
         if numeric and random.random() < 0.4:
-            place = ranged([asc(c) for c in on[:1]], [(100 * i,) for i in range(1, count)])
+            if on[-1].type not in INTEGERS:
+                on = on[:1]
+            # Of two columns, every second boundary falls between rows that agree on the first.
+            cuts = [(100 * i,) for i in range(1, count)]
+            if len(on) > 1:
+                cuts = [(100 * (i // 2), 50)[: 1 + i % 2] for i in range(2, count + 1)]
+            place = ranged([asc(c) for c in on], cuts)
         else:
             place = hashed(on, count)
         order: Local = ()

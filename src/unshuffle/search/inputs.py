@@ -60,6 +60,8 @@ def requests_of(
         if not own:
             yield alternative, ()
         elif alternative.joint is not None:
+            if isinstance(alternative.joint, Covered) and not each.inputs[1 - alternative.joint.by].lies:
+                continue
             if each.least + sum(_joint_floors(each, alternative.joint)) >= limit:
                 continue
             for requests in _joint_requests(search, group, each, alternative, alternative.joint, required):

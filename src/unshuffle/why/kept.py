@@ -19,6 +19,7 @@ from unshuffle.properties import (
     Scattered,
     Serial,
     Sorted,
+    Within,
 )
 from unshuffle.properties.functions import Unknown
 from unshuffle.why.imagine import Broken, Imagined, Whole, with_dependencies
@@ -134,6 +135,6 @@ def _scheme(operator: object) -> Partitioned | None:
     return scheme if isinstance(scheme, Partitioned) else None
 
 
-def _unsorted(whole: Whole, scan: Physical) -> Serial | Scattered | Partitioned | None:
+def _unsorted(whole: Whole, scan: Physical) -> Serial | Scattered | Within | Partitioned | None:
     place = whole.state(scan)[0].partitioning
-    return place if isinstance(place, Serial | Scattered | Partitioned) else None
+    return place if isinstance(place, Serial | Scattered | Within | Partitioned) else None
