@@ -83,7 +83,7 @@ def measured(name: str, sides: dict[str, Side], spark: SparkSession, runs: int, 
     sides_told = [
         f"{side} {shown[side]['best']:.2f} s, {shown[side]['task_seconds']:.1f} s of tasks, "
         f"{shown[side]['shuffle_bytes'] / 1e6:,.1f} MB"
-        for side in ("plain", "ours")
+        for side in sides
     ]
     console.print(f"{name}: {'; '.join(sides_told)} ({ratio:.2f})")
     return {"name": name, **shown, "ratio": ratio, "same_rows": same}

@@ -1,7 +1,8 @@
 """Super-operators beside plain Spark: `python benchmarks/super_operators.py [--query NAME]... [--runs N] [--rows N]`.
 
 With `--matching`, no Spark: what looking for them adds to the time of optimizing those queries of TPC-H and TPC-DS in which
-none is found, and in which others they are found and chosen.
+none is found, and in which others they are found and chosen. With `--suites`, what those queries gain at scale 1, against
+plain Spark and against the plan that is found without super-operators.
 
 The 20 operator trees of Table 2 of the paper and the query of its Figure 15, as scripts under benchmarks/blitz, over one
 log of events. The other side is plain Spark with adaptive execution, 8 shuffle partitions, and all of its own merging of
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from contextlib import contextmanager
 from functools import partial
 from math import exp, inf, log
 from pathlib import Path
@@ -29,6 +31,7 @@ import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 from benchmarks import report, tpcds, tpch  # noqa: E402
 from benchmarks.execute import DATA, Side, measured, started  # noqa: E402
+from pyspark.sql import SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
@@ -124,6 +127,65 @@ def matching(console: Console, runs: int, scale: float = 0.01) -> None:
         console.print(f"{suite}: {1000 * totals[False]:,.0f} ms without looking for them, {added:+.1%} with")
 
 
+def gains(spark: SparkSession, console: Console, runs: int, scale: float) -> list[dict[str, Any]]:
+    """The queries of TPC-H and TPC-DS in whose plans there is a super-operator."""
+    found = []
+    for suite, module in (("tpch", tpch), ("tpcds", tpcds)):
+        folder = DATA / f"{suite}-{scale:g}"
+        module.generate(folder, scale)
+        session, without = (Session(spark, tables=folder, without=names) for names in ((), super_operators.NAMES))
+        for table in module.TABLES:
+            spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
+        for number, text in sorted(module.queries().items()):
+            script = session._bind_what(text, None)
+            chosen = sorted({each.rule for each in optimize(script, session._options()).super_operators})
+            if chosen:
+                q = measured(f"{suite} {number}", _query_sides(spark, session, without, text), spark, runs, console)
+                gain = q["without"]["best"] / q["ours"]["best"]
+                console.print(f"  {', '.join(chosen)}: {gain:.2f} times as fast as without")
+                found.append({**q, "super_operators": chosen, "gain": gain})
+    return found
+
+
+def _query_sides(spark: SparkSession, session: Session, without: Session, text: str) -> dict[str, Side]:
+    @contextmanager
+    def plain():  # type: ignore[no-untyped-def]
+        yield [spark.sql(text)]
+
+    return {
+        "plain": plain,
+        "ours": lambda: session._planned(session._bind_what(text, None)),
+        "without": lambda: without._planned(without._bind_what(text, None)),
+    }
+
+
+def show_gains(found: list[dict[str, Any]], console: Console) -> None:
+    table = Table(title="TPC-H and TPC-DS queries with super-operators")
+    for heading in ("query", "plain s", "without s", "with s", "faster than plain", "than without", "rows", "which"):
+        table.add_column(heading, justify="right")
+    for q in found:
+        seconds = [q[side]["best"] for side in ("plain", "without", "ours")]
+        table.add_row(
+            q["name"],
+            *(f"{each:.2f}" for each in seconds),
+            f"{1 / q['ratio']:.2f}",
+            f"{q['gain']:.2f}",
+            "same" if q["same_rows"] else "DIFFERENT",
+            ", ".join(q["super_operators"]),
+        )
+    console.print(table)
+
+
+def drawn_gains(found: list[dict[str, Any]], pyplot: Any) -> Any:
+    figure, plot = pyplot.subplots(figsize=(max(6, 0.6 * len(found)), 4))
+    for shift, side, label in ((-0.25, "plain", "plain Spark"), (0, "without", "without"), (0.25, "ours", "with")):
+        plot.bar([i + shift for i in range(len(found))], [q[side]["best"] for q in found], width=0.25, label=label)
+    plot.set_xticks(range(len(found)), [q["name"] for q in found], rotation=60)
+    plot.set_ylabel("seconds")
+    plot.legend()
+    return figure
+
+
 def _mean(ratios: list[float]) -> float:
     return exp(sum(map(log, ratios)) / len(ratios))
 
@@ -168,6 +230,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description="Super-operators beside plain Spark.")
     options.add_argument("--query", action="append", help="only this script of benchmarks/blitz; may be repeated")
     options.add_argument("--matching", action="store_true", help="only what looking for them costs")
+    options.add_argument("--suites", action="store_true", help="only TPC-H and TPC-DS")
+    options.add_argument("--scale", type=float, default=1.0, help="of TPC-H and TPC-DS, with --suites")
     options.add_argument("--runs", type=int, default=3, help="of each side of each query")
     options.add_argument("--rows", type=int, default=10_000_000, help="of the log")
     chosen = options.parse_args()
@@ -175,11 +239,16 @@ def main() -> None:
     if chosen.matching:
         matching(console, chosen.runs)
         return
-    folder = DATA / f"blitz-{chosen.rows}"
-    generate(folder, chosen.rows)
     spark = started()
     for setting in MERGING:
         spark.conf.set(setting, "true")
+    if chosen.suites:
+        gained = gains(spark, console, chosen.runs, chosen.scale)
+        show_gains(gained, console)
+        report.write("super_operators_suites", {"queries": gained}, partial(drawn_gains, gained), spark=spark.version)
+        return
+    folder = DATA / f"blitz-{chosen.rows}"
+    generate(folder, chosen.rows)
     session = Session(spark)
     params = {"data": str(folder / "log.parquet"), "out": str(DATA / "out")}
     found = []

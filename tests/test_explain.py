@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from benchmarks import tpcds, tpch
 
+from unshuffle.errors import UserError
 from unshuffle.session import Session
 
 SPOOLED = """
@@ -126,6 +127,20 @@ def test_some_of_the_cheapest(session: Session) -> None:
     text = session.explain(query, all_plans=4)
     assert "The 4 cheapest plans:" in text
     assert "  1. " in text
+
+
+def test_plans_without_a_rule(session: Session, tpch_data: Path) -> None:
+    query = """
+        select o_custkey, count(*) n from orders where o_totalprice > 1000 group by o_custkey
+        union all select o_custkey, max(o_orderkey) from orders group by o_custkey"""
+    rule = "diamond_union"
+    assert rule in {each["rule"] for each in explained(session, query)["super_operators"]}
+    without = explained(Session(tables=tpch_data, without=[rule]), query)
+    assert without["super_operators"] == []
+    assert rule not in without["trace"]["rules"]
+    with pytest.raises(UserError, match="no rule 'diamond_onion'") as raised:
+        Session(without=["diamond_onion"])
+    assert "did you mean 'diamond_union'" in str(raised.value)
 
 
 def test_every_tpcds_query_is_explained(tpcds_data: Path) -> None:

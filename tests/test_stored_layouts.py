@@ -141,6 +141,68 @@ def test_ranges_that_serve_are_read_as_they_lie(plan: Plan) -> None:
     assert scan.readers is None
 
 
+@pytest.mark.parametrize("key", ["left(domain, 5)", "substring(domain, 1, 5)", "left(left(domain, 9), 5)"])
+@pytest.mark.parametrize("columns", ["domain", "domain host dir"])
+def test_ranges_of_a_text_are_read_as_ranges_of_its_first_characters(plan: Plan, columns: str, key: str) -> None:
+    found = plan(
+        f"select {key} as d, percentile(v, 0.5) from pages where v > 5 group by 1",
+        cores=20,
+        pages=in_ranges(columns, count=200),
+    )
+    (scan,) = scans(found)
+    assert not moves(found)
+    assert on(scan) == "domain"
+    function = scan.layout.partitioning.function
+    assert function.partitions > 10
+    assert all(len(boundary[0]) <= 5 for boundary in function.boundaries)
+
+
+def test_the_first_characters_of_a_later_column(plan: Plan) -> None:
+    found = plan(
+        "select domain, left(host, 1) as h, percentile(v, 0.5) from pages group by domain, left(host, 1)",
+        pages=in_ranges("domain host dir", count=200),
+    )
+    assert not moves(found)
+
+
+@pytest.mark.parametrize("key", ["right(domain, 5)", "substring(domain, 2, 5)", "left(dir, 5)"])
+def test_other_characters_lie_anywhere(plan: Plan, key: str) -> None:
+    found = plan(
+        f"select {key} as d, percentile(v, 0.5) from pages group by 1", pages=in_ranges("domain host dir", count=200)
+    )
+    assert moves(found)
+
+
+def unevenly(name: str, *, count: int, rows: float = 1e8) -> Store:
+    """Ranges of which the first has most of the rows, spread over many values."""
+
+    def stored(scan: Scan) -> Scan:
+        column = next(c for c in scan.columns if c.name == name)
+        cuts = [(900_000 + i * 1000,) for i in range(1, count)]
+        layout = ranged([asc(column)], cuts)
+        delivered = Delivered(layout, (asc(column),))
+        ends = [Cut((0,)), *map(Cut, cuts), Cut((1_000_000,))]
+        sizes = [0.9 * rows, *[0.1 * rows / (count - 1)] * (count - 1)]
+        assert isinstance(layout.function, RangeFunction)
+        parts = [(Interval(*pair), size) for pair, size in zip(itertools.pairwise(ends), sizes, strict=True)]
+        spread = of_partitions(layout.function.keys, parts)
+        return replace(scan, layout=delivered, stored=delivered, spread=spread, spread_on=(column,))
+
+    return stored
+
+
+def test_ranges_that_are_uneven_are_read_as_finer_ones(plan: Plan) -> None:
+    """On the same columns, with other boundaries (section 3.3.4)."""
+    found = plan(
+        "select v, percentile(length(dir), 0.5) from pages group by v", cores=20, pages=unevenly("v", count=40)
+    )
+    (scan,) = scans(found)
+    assert not moves(found)
+    assert scan.readers is not None
+    (leaf,) = [node for node in found.walk() if isinstance(node.operator, ops.FileScan)]
+    assert leaf.amount.largest < 0.2
+
+
 def test_two_streams_with_other_boundaries_are_joined_in_place(plan: Plan) -> None:
     found = plan(
         "select p.domain, p.host, p.v, m.v as w from pages p join more m on p.domain = m.domain and p.host = m.host",

@@ -41,6 +41,9 @@ Catalog = Annotated[
     Path | None,
     typer.Option("--catalog", metavar="DIR", help="Where statistics are kept. Default: beside the data they are of."),
 ]
+Without = Annotated[
+    list[str] | None, typer.Option("--without", metavar="RULE", help="Plan without a rule; see `explain`. Repeatable.")
+]
 Master = Annotated[str | None, typer.Option("--master", metavar="M", help="Spark master. Default: this machine.")]
 
 
@@ -66,6 +69,7 @@ def run(
     param: Param = None,
     master: Master = None,
     catalog: Catalog = None,
+    without: Without = None,
     report: Annotated[Path | None, typer.Option("--report", metavar="HTML", help="Write a report page.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -77,7 +81,7 @@ def run(
         )
     with (
         _checks_shown() as step,
-        Session(tables=tables or (), master=master, catalog=catalog, step=step) as session,
+        Session(tables=tables or (), master=master, catalog=catalog, step=step, without=without or ()) as session,
     ):
         result = session.run(file, params)
         if report is not None:
@@ -106,10 +110,14 @@ def explain(
     all_plans: Annotated[
         int, typer.Option("--all-plans", metavar="N", min=1, help="Compare the N cheapest plans.")
     ] = 1,
+    without: Without = None,
     logical: Annotated[bool, typer.Option("--logical", help="Show the query as it was bound, not optimized.")] = False,
 ) -> None:
     """Show the optimized plan of a script or query without running it."""
-    with _checks_shown() as step, Session(tables=tables or (), catalog=catalog, step=step) as session:
+    with (
+        _checks_shown() as step,
+        Session(tables=tables or (), catalog=catalog, step=step, without=without or ()) as session,
+    ):
         print(session.explain(file, _params(param), format=format, why=why, all_plans=all_plans, logical=logical))
 
 
@@ -121,12 +129,13 @@ def compare(
     runs: Annotated[int, typer.Option("--runs", min=1, help="How often each side runs, in turn.")] = 3,
     master: Master = None,
     catalog: Catalog = None,
+    without: Without = None,
     as_json: AsJson = False,
 ) -> None:
     """Run plain Spark beside unshuffle, in turn, and check that both give the same rows. Nothing is written."""
     with (
         _checks_shown() as step,
-        Session(tables=tables or (), master=master, catalog=catalog, step=step) as session,
+        Session(tables=tables or (), master=master, catalog=catalog, step=step, without=without or ()) as session,
     ):
         result = session.compare(file, _params(param), runs)
     _show_fallbacks(result.fallbacks)

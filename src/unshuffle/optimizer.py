@@ -51,6 +51,8 @@ from unshuffle.search.ranked import Ranking
 from unshuffle.search.trace import Trace
 
 EXPLORATION = (*joins.RULES, *aggregates.RULES, *tops.RULES, *decompose.RULES, *super_operators.RULES)
+# What may be switched off by name: without any of these a plan is as good as it is written, or as good as the others make it.
+RULE_NAMES = frozenset(rule.__name__ for rule in EXPLORATION) | super_operators.NAMES
 
 
 @dataclass(frozen=True, slots=True)

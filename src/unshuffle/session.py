@@ -8,7 +8,7 @@ is told. Binding and explaining need no Spark at all unless a query holds someth
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -28,6 +28,7 @@ from unshuffle.errors import (
     SyntaxProblem,
     UnshuffleError,
     UserError,
+    did_you_mean,
     located,
 )
 from unshuffle.language.bind_script import bind, bind_stream, bind_table
@@ -136,7 +137,8 @@ class Analyzed:
 class Session:
     """The front door from Python. Tables in `tables` folders are known by name to every query. Statistics, and checks of
     declarations, are kept in the folder `catalog`, or else beside the data they are of. `step` is told how far a check is:
-    the rowset, the declaration, the rows read, and of how many."""
+    the rowset, the declaration, the rows read, and of how many. `without` are names of rules that plans are made without, as
+    the super-operators' in `explain`."""
 
     def __init__(
         self,
@@ -146,7 +148,9 @@ class Session:
         master: str | None = None,
         catalog: str | Path | None = None,
         step: Step | None = None,
+        without: Collection[str] = (),
     ) -> None:
+        self._without = _known_rules(without)
         folders = [tables] if isinstance(tables, str | Path) else tables
         self._tables = TableFolders(tuple(str(folder) for folder in folders))
         self._catalog = catalog
@@ -564,7 +568,7 @@ class Session:
             # Not `getConf`, which copies every setting there is, one call of the JVM each.
             files = int(context._conf.get("spark.shuffle.sort.bypassMergeThreshold", str(machine.most_files)))
             machine = replace(machine, cores=context.defaultParallelism, most_files=files)
-        return Options(machine=machine, disabled=NOT_RUN, keeps=keeps)
+        return Options(machine=machine, disabled=NOT_RUN | self._without, keeps=keeps)
 
     @contextmanager
     def _failures_explained(self, script: Script) -> Iterator[None]:
@@ -633,6 +637,18 @@ class _LazyEnvironment:
 
     def describe(self, sql: str, inputs: Any) -> Any:
         return self._answering().describe(sql, inputs)
+
+
+def _known_rules(names: Collection[str]) -> frozenset[str]:
+    if not names:
+        return frozenset()
+    from unshuffle.optimizer import RULE_NAMES
+
+    for name in names:
+        if name not in RULE_NAMES:
+            known = did_you_mean(name, RULE_NAMES) or f"the rules are {', '.join(sorted(RULE_NAMES))}"
+            raise UserError(f"there is no rule {name!r} to do without", hint=known)
+    return frozenset(names)
 
 
 def _check_class(user_class: UserClass, role: str) -> None:

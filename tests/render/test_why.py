@@ -152,7 +152,6 @@ def test_every_remedy_on_tpch_is_tried(tpch_data: Path) -> None:
     from benchmarks import tpch
     from benchmarks.described import with_scans
 
-    from unshuffle.algebra.logical import Scan
     from unshuffle.optimizer import optimize
     from unshuffle.session import Session
 

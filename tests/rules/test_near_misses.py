@@ -196,6 +196,22 @@ def test_what_others_read_is_not_taken_into_a_pass(more: str, is_taken: bool) ->
     assert ("diamond_join" in rules) == is_taken
 
 
+FIRST_ROWS = """
+some = SELECT TOP 100 a, b, c FROM t ORDER BY b;
+counts = SELECT a, COUNT(*) AS n FROM {first} GROUP BY a;
+most = SELECT a, MAX(b) AS m FROM {second} GROUP BY a;
+both = SELECT counts.a, n, m FROM counts JOIN most ON counts.a == most.a;
+OUTPUT both TO "a.parquet" USING Parquet();
+"""
+
+
+@pytest.mark.parametrize(("first", "second", "is_taken"), [("some", "some", True), ("some", "t", False)])
+def test_first_rows_may_be_the_input_and_not_on_the_way_to_it(first: str, second: str, is_taken: bool) -> None:
+    """Which rows a TOP lets through is nothing that a row tells."""
+    rules = optimize(bind_script(FIRST_ROWS.format(first=first, second=second))).trace.rules
+    assert ("diamond_join" in rules) == is_taken
+
+
 def test_a_branch_filters_before_its_aggregates_do() -> None:
     """1 / b is only safe where the branch's own filter holds."""
     found = optimize(

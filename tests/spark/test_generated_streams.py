@@ -84,6 +84,57 @@ def test_plans_read_streams_as_they_lie_or_in_place(sides: Sides) -> None:
     assert sum(isinstance(scan.layout.partitioning, Partitioned) for scan in scans) >= 10
 
 
+WORDS = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "abcd",
+    "abd",
+    "abé",
+    "b",
+    "é",
+    "éa",
+    "éaz",
+    "日",
+    "日本",
+    "日本語",
+    "😀",
+    "😀a",
+    "😀ab",
+    "zz",
+    None,
+]
+
+
+def test_by_the_first_characters_of_a_text(spark: SparkSession, tmp_path: Path) -> None:
+    """Ranges of a text are read as ranges of its beginning, whatever characters are: cut inside a beginning that many share,
+    before a longer one, at NULL."""
+    plain, ours = in_two_sessions(spark)
+    rows = [(word, n % 3, n) for n, word in enumerate(WORDS * 7)]
+    frame = plain.createDataFrame(rows, "w string, k int, v bigint")
+    frame.createOrReplaceTempView("t")
+    cuts = [("a",), ("abcd",), ("abd",), ("éa",), ("日本語",), ("😀a",)]
+    Session(ours).write_stream(
+        ours.createDataFrame(rows, frame.schema), tmp_path / "t.ss", clustered_by=["w"], ranged=True, boundaries=cuts
+    )
+    sides = Sides(plain, Session(ours, tables=tmp_path))
+    in_place = 0
+    for length in (1, 2, 3):
+        query = f"select left(w, {length}) as p, count(*) n, percentile(v, 0.5) m from t group by left(w, {length})"
+        for seed in range(4):
+            assert list(problems(sides, seed, query)) == []
+        for machine in MACHINES:
+            optimized = optimize(sides.ours._bind_what(query, None), Options(machine, NOT_RUN, keeps=False))
+            nodes = [node.operator for node in optimized.outputs[0][1].walk()]
+            by_ranges = any(
+                isinstance(n, ops.FileScan) and isinstance(n.layout.partitioning, Partitioned) for n in nodes
+            )
+            in_place += by_ranges and not any(isinstance(n, ops.Move) for n in nodes)
+    assert in_place >= 3
+    plain.catalog.dropTempView("t")
+
+
 def test_what_is_not_wanted_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
     """A predicate on the first columns of the order leaves out partitions."""
     session = Session(spark)

@@ -319,6 +319,21 @@ def columns_of(expression: Expression) -> frozenset[Column]:
     return frozenset(found)
 
 
+def text_prefix(expression: Expression) -> tuple[Column, int] | None:
+    """The column of texts of which an expression takes the first characters, and how many."""
+    match expression:
+        case Call("left", (text, Literal(value=int() as length))) if length > 0:
+            pass
+        case Call("substring", (text, Literal(value=1), Literal(value=int() as length))) if length > 0:
+            pass
+        case _:
+            return None
+    if isinstance(text, Ref):
+        return (text.column, length) if text.column.type == pa.string() else None
+    longer = text_prefix(text)
+    return (longer[0], min(length, longer[1])) if longer is not None else None
+
+
 def is_aggregate(expression: Expression) -> bool:
     """Whether it needs a GROUP BY. An aggregate function inside a window is not one, its arguments may be."""
     match expression:

@@ -25,7 +25,7 @@ from itertools import takewhile
 from typing import Literal
 
 from unshuffle.algebra import logical
-from unshuffle.algebra.expressions import AggregateCall, Expression, Ref, SortKey, WindowCall
+from unshuffle.algebra.expressions import AggregateCall, Expression, Ref, SortKey, WindowCall, text_prefix
 from unshuffle.algebra.facts import joined
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
@@ -74,7 +74,16 @@ Given = Sequence[Delivered]
 Known = Sequence[Dependencies]
 
 
-class _Leaf:
+class _Operator:
+    """What is so of almost every operator."""
+
+    __slots__ = ()
+
+    def prefix(self, column: Column) -> tuple[Column, int] | None:
+        return None
+
+
+class _Leaf(_Operator):
     """No inputs, so nothing is required and nothing carried."""
 
     __slots__ = ()
@@ -94,7 +103,7 @@ class _Leaf:
         return (Alternative("", ()),)
 
 
-class _Carries:
+class _Carries(_Operator):
     """The layout of the first input comes out, and its order; columns keep their identity."""
 
     __slots__ = ()
@@ -197,11 +206,18 @@ class Compute(_Carries):
                 return expression.column if isinstance(expression, Ref) else None
         return None
 
+    def prefix(self, column: Column) -> tuple[Column, int] | None:
+        for made, expression in self.outputs:
+            if made == column:
+                return text_prefix(expression)
+        return None
+
     def deliver(self, given: Given, facts: Known) -> Delivered:
         copies = {made: e.column for made, e in self.outputs if isinstance(e, Ref)}
         kept = [made for made, source in copies.items() if made == source]
         renamed = {made: source for made, source in copies.items() if made != source}
-        return through_project(given[0], facts[0], kept, renamed)
+        prefixes = {made: found for made, e in self.outputs if (found := text_prefix(e)) is not None}
+        return through_project(given[0], facts[0], kept, renamed, prefixes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +332,7 @@ class StreamAggregate(_Carries):
 
 
 @dataclass(frozen=True, slots=True)
-class _JoinBase:
+class _JoinBase(_Operator):
     """What joins share: the logical join they run (over groups of the memo), its equalities and the rest."""
 
     join: logical.Join
@@ -449,7 +465,7 @@ def merge_possible(keys: Sequence[JoinKey]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Concatenate:
+class Concatenate(_Operator):
     """UNION ALL: the partitions of all inputs, side by side."""
 
     columns: tuple[Column, ...]
@@ -483,7 +499,7 @@ class Concatenate:
 
 
 @dataclass(frozen=True, slots=True)
-class ConcatenatePartitions:
+class ConcatenatePartitions(_Operator):
     """UNION ALL of partition i with partition i, of inputs laid out by one function: the layout stays."""
 
     columns: tuple[Column, ...]
@@ -510,7 +526,7 @@ class ConcatenatePartitions:
 
 
 @dataclass(frozen=True, slots=True)
-class MultisetOperation:
+class MultisetOperation(_Operator):
     """INTERSECT ALL and EXCEPT ALL: rows are counted on both sides, so equal rows of both must meet."""
 
     operation: logical.SetOperation
@@ -620,7 +636,7 @@ class Windows(_Carries):
 # --- user-defined operators
 
 
-class _UserDefined:
+class _UserDefined(_Operator):
     """Only columns that are declared READONLY are known to come out as they went in."""
 
     __slots__ = ()
@@ -737,7 +753,7 @@ def _is_sampled(function: PartitionFunction) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class AsWritten:
+class AsWritten(_Operator):
     """An operator that only Spark understands, over inputs laid out anyhow. It promises nothing."""
 
     plan: logical.Plan

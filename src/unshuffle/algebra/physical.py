@@ -34,6 +34,9 @@ class PhysicalOperator(Protocol):
     def source(self, column: Column) -> Column | None:
         """The column of the carried input that an output column repeats."""
 
+    def prefix(self, column: Column) -> tuple[Column, int] | None:
+        """The column of the carried input that an output column has the first characters of, and how many."""
+
     def alternatives(self) -> tuple[Alternative, ...]:
         """The ways it can run, each with what every input must deliver."""
 

@@ -2,7 +2,8 @@
 
 A layout survives a projection if every column it names is kept, is copied, or has an equal that is kept. If a column
 is lost but the kept ones determine it, equal rows still share a partition: the layout becomes some unknown function of
-the kept columns, good for grouping and never again for a join.
+the kept columns, good for grouping and never again for a join. If the first characters of a text are kept in its place, a
+layout by ranges of it is one by ranges of these, unless a boundary is longer than they are.
 
 A join keeps the layout of a side whose columns it does not invent NULLs for. Of a NULL-extended side there remains a
 layout with NULL keys anywhere; after a full outer join that is all that remains of either side, and the column that
@@ -20,6 +21,7 @@ from unshuffle.properties.delivered import Delivered, Partitioned, Partitioning,
 from unshuffle.properties.dependencies import Dependencies
 from unshuffle.properties.equality import interchangeable
 from unshuffle.properties.functions import Unknown
+from unshuffle.properties.layouts import keeps_prefix_together
 from unshuffle.properties.structure import Covering, Grouped, Local, Scattered, Serial, Sorted, columns_of
 
 
@@ -28,23 +30,32 @@ def through_project(
     facts: Dependencies,
     kept: Iterable[Column] = (),
     renamed: Mapping[Column, Column] | None = None,
+    prefixes: Mapping[Column, tuple[Column, int]] | None = None,
 ) -> Delivered:
-    """`facts` are those of the input; `renamed` maps a new column to the one it copies, as in `carry.project`."""
-    names = _Names(facts, frozenset(kept), renamed or {})
+    """`facts` are those of the input; `renamed` maps a new column to the one it copies, as in `carry.project`; `prefixes`
+    one to the column that it has the first characters of, and to their number."""
+    names = _Names(facts, frozenset(kept), renamed or {}, prefixes or {})
     return Delivered(names.partitioning(given.partitioning), names.local(given.local))
 
 
 def through_aggregate(given: Delivered, facts: Dependencies, groups: Iterable[Column], streaming: bool) -> Delivered:
     """One row a group, where the group was; in the order they came if streaming, else in any."""
-    names = _Names(facts, frozenset(groups), {})
+    names = _Names(facts, frozenset(groups), {}, {})
     return Delivered(names.partitioning(given.partitioning), names.local(given.local) if streaming else ())
 
 
 class _Names:
     """What each old column may be called in the output."""
 
-    def __init__(self, facts: Dependencies, kept: frozenset[Column], renamed: Mapping[Column, Column]) -> None:
+    def __init__(
+        self,
+        facts: Dependencies,
+        kept: frozenset[Column],
+        renamed: Mapping[Column, Column],
+        prefixes: Mapping[Column, tuple[Column, int]],
+    ) -> None:
         self.facts = facts
+        self.prefixes = prefixes
         self.outputs = kept | frozenset(renamed)
         self.sources = {**{column: column for column in kept}, **renamed}
 
@@ -66,6 +77,8 @@ class _Names:
         if not isinstance(given, Partitioned):
             return given
         names = [self.of(column) for column in given.columns]
+        if names and names[-1] is None:
+            names[-1] = self.prefix(given)
         known = tuple(name for name in names if name is not None)
         if len(known) == len(names):
             return Partitioned(given.function, known, given.nulls_apart)
@@ -89,6 +102,13 @@ class _Names:
         if len(names) < len(given.columns):
             raise ValueError(f"rows that are {given} are not told apart without these columns")
         return Covering(given.function, names)
+
+    def prefix(self, given: Partitioned) -> Column | None:
+        """What has the first characters of a layout's last column, if no boundary has more of them."""
+        for new, (old, length) in self.prefixes.items():
+            if self.facts.equal(old, given.columns[-1]) and keeps_prefix_together(given, length):
+                return new
+        return None
 
     def _some_function(self, given: Partitioned) -> Partitioned:
         """The fewest outputs that determine the layout's columns, smallest numbers first."""

@@ -46,6 +46,10 @@ class Implementation:
             return None
         return self.operator.source(column)
 
+    def prefix(self, place: int, column: Column) -> tuple[Column, int] | None:
+        """The column of an input that an output column has the first characters of, and how many."""
+        return self.operator.prefix(column) if self.operator.carried == place and self.facts is None else None
+
     def origin(self, place: int, column: Column) -> Column | None:
         """The column of an input that an output column has its values from."""
         inputs = getattr(

@@ -8,6 +8,7 @@ whose layout comes out of it (search.requests). Operators over inputs that are l
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from math import inf
 from typing import TYPE_CHECKING
@@ -40,6 +41,7 @@ from unshuffle.search.enforcers import ANYTHING, SCATTERED, sort_keys
 from unshuffle.search.floors import Shape
 from unshuffle.search.interest import candidates
 from unshuffle.search.pruning import prunings
+from unshuffle.search.ranges import clustering
 from unshuffle.search.requests import accepts_serial, both_orders, both_partitionings, pushed
 
 if TYPE_CHECKING:
@@ -84,6 +86,8 @@ def requests_of(
             if request is not None:
                 for asked in _kept_by(search, group, each, request, required):
                     yield alternative, (*own[:carried], asked, *own[carried + 1 :])
+            for asked in _by_prefix(search, group, each, own[carried], required):
+                yield alternative, (*own[:carried], asked, *own[carried + 1 :])
 
 
 def _floors(search: Search, each: Implementation, own: tuple[Required, ...], carried: int) -> Iterator[float]:
@@ -114,6 +118,21 @@ def _at_carried(each: Implementation, own: Required, required: Required) -> Requ
     if place is None or local is None:
         return None
     return Required(place, local, required.largest)
+
+
+def _by_prefix(
+    search: Search, group: Group, each: Implementation, own: Required, required: Required
+) -> Iterator[Required]:
+    """Of rows that are to be together by the first characters of a text, what the operator makes these of may lie by ranges
+    of the whole text, if no boundary is longer (SIGMOD 2012, section 3.3.4). Clustered on some columns does not say that."""
+    place = required.partitioning
+    if not isinstance(place, Clustered) or not any(spread.characters for spread in group.spreads):
+        return
+    for layout in clustering(group, place.maximum, search.ideal(group)):
+        if each.operator.prefix(layout.columns[-1]) is not None:
+            request = _at_carried(each, own, replace(required, partitioning=Exactly(layout)))
+            if request is not None:
+                yield request
 
 
 def _kept_by(

@@ -48,6 +48,9 @@ class Spread:
     histogram: Histogram
     # Of the rows that were counted, the fraction that is left: which of them, nobody knows.
     kept: float = 1.0
+    characters: int | None = (
+        None  # that boundaries on the last of the columns may have, it being the beginning of a text
+    )
     divisions: Divisions = field(default_factory=dict, repr=False, compare=False)  # by columns and number of ranges
 
     @property
@@ -63,7 +66,22 @@ class Spread:
             if new is None:
                 break
             found.append(new)
-        return Spread(tuple(found), self.histogram, self.kept, self.divisions) if found else None
+        if not found:
+            return None
+        characters = self.characters if len(found) == len(self.columns) else None
+        return Spread(tuple(found), self.histogram, self.kept, characters, self.divisions)
+
+    def cut(self, column: Column, length: int, name: Callable[[Column], Column | None], short: Column) -> Spread | None:
+        """The same with `short` in the place of a column of which it has the first characters, and without those after."""
+        if column not in self.columns:
+            return None
+        place = self.columns.index(column)
+        before = [new for each in self.columns[:place] if (new := name(each)) is not None]
+        if len(before) < place or self.histogram.keys[place].descending:
+            return None
+        is_last = self.characters is not None and place == len(self.columns) - 1
+        characters = min(length, self.characters or length) if is_last else length
+        return Spread((*before, short), self.histogram, self.kept, characters)
 
     def divided(self, columns: int, count: int) -> Partitioned | None:
         """About so many ranges on the first columns; None if there is nothing to divide."""
@@ -75,7 +93,8 @@ class Spread:
     def _divided(self, columns: int, count: int) -> RangeFunction | None:
         if self.histogram.rows <= 0 or count < 2 or columns < 1:
             return None
-        return _function(divide(self.histogram, self.histogram.rows / count, columns).ranges)
+        characters = self.characters if columns == len(self.columns) else None
+        return _function(divide(self.histogram, self.histogram.rows / count, columns, characters).ranges)
 
     def divided_evenly(self, most: int, columns: int = 1) -> Partitioned | None:
         """At most so many ranges on the first columns, wherever it is best to cut."""
@@ -141,6 +160,13 @@ def spreads_above(each: Implementation, group: Group) -> Iterator[Spread]:
                 found = spread.renamed(names.get)
                 if found is not None:
                     yield found
+            for made in group.columns:
+                prefix = each.prefix(place, made)
+                if prefix is not None:
+                    for spread in child.spreads:
+                        found = spread.cut(*prefix, names.get, made)
+                        if found is not None:
+                            yield found
 
 
 def united(spreads: Sequence[Spread]) -> tuple[Spread, ...]:
@@ -151,7 +177,9 @@ def united(spreads: Sequence[Spread]) -> tuple[Spread, ...]:
         if known is None or known.histogram.keys != each.histogram.keys:
             found.setdefault(each.columns, each)
         elif known.histogram is not each.histogram:
-            found[each.columns] = Spread(each.columns, known.histogram.union(each.histogram))
+            characters = [n for n in (known.characters, each.characters) if n is not None]
+            union = known.histogram.union(each.histogram)
+            found[each.columns] = Spread(each.columns, union, characters=min(characters, default=None))
     return tuple(found.values())
 
 
@@ -226,7 +254,17 @@ def common_ranges(each: Implementation, joint: CoPartitioned, count: int) -> Ite
                 wished.setdefault(chosen, []).append(spread)
     for chosen, spreads in wished.items():
         keys = [joint.keys[i] for i in chosen]
-        together = united([Spread(tuple(key.columns[0] for key in keys), spread.histogram) for spread in spreads])
+        named_alike = tuple(key.columns[0] for key in keys)
+        together = united(
+            [
+                Spread(
+                    named_alike,
+                    spread.histogram,
+                    characters=spread.characters if len(keys) == len(spread.columns) else None,
+                )
+                for spread in spreads
+            ]
+        )
         if len(spreads) < 2 or len(together) != 1:
             continue
         layout = together[0].divided(len(keys), count)

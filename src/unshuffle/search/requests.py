@@ -45,6 +45,7 @@ from unshuffle.properties import (
     Sorted,
     match_partitioning,
 )
+from unshuffle.properties.layouts import keeps_prefix_together
 from unshuffle.properties.match_local import implied_local
 from unshuffle.properties.structure import columns_of
 
@@ -252,13 +253,24 @@ def _inside(first: Local, second: Local, facts: Dependencies) -> Local | None:
     return (*first, *((Grouped(left),) if left else ()), *second[1:])
 
 
+def _source(operator: PhysicalOperator, wish: RequiredPartitioning) -> Restate:
+    """What an operator's columns repeat. For ranges of the first characters of a text, the text does as well."""
+    if not isinstance(wish, Exactly):
+        return operator.source
+    last = wish.layout.columns[-1]
+    found = operator.prefix(last)
+    if found is None or not keeps_prefix_together(wish.layout, found[1]):
+        return operator.source
+    return lambda column: found[0] if column == last else operator.source(column)
+
+
 def pushed(
     operator: PhysicalOperator, required: Required, columns: frozenset[Column], facts: Dependencies
 ) -> Required | None:
     """The requirement on an operator's output, as one on the input that it carries."""
     if required.local and not operator.keeps_order:
         return None
-    place = restated(required.partitioning, columns, operator.source, facts)
+    place = restated(required.partitioning, columns, _source(operator, required.partitioning), facts)
     if place is None:
         return None
     if not required.local:

@@ -6,7 +6,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from unshuffle.algebra.expressions import AggregateCall, Call, Expression, Literal, Ref, SortKey, WindowCall, columns_of, connect
+from unshuffle.algebra.expressions import (
+    AggregateCall,
+    Call,
+    Expression,
+    Literal,
+    Ref,
+    SortKey,
+    WindowCall,
+    columns_of,
+    connect,
+)
 from unshuffle.algebra.logical import Join, Plan, Project, Window
 from unshuffle.algebra.predicates import conjunction
 from unshuffle.catalog.joins import JoinKind
