@@ -147,15 +147,9 @@ def test_proofs_are_proofs(query: str, stored: list[str], shops: Shops) -> None:
 
 def test_every_remedy_on_tpch_is_tried(tpch_data: Path) -> None:
     """A layout that is said to make an exchange go: stored so, the plan has fewer bytes to move."""
-    from dataclasses import replace
-
     from benchmarks import tpch
-    from benchmarks.described import with_scans
 
-    from unshuffle.optimizer import optimize
     from unshuffle.session import Session
-
-    from .shops import EIGHT
 
     session = Session(tables=tpch_data)
 

@@ -89,7 +89,7 @@ def test_it_is_the_number_of_the_function(
 
 
 @given(case=cases(), data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_the_ranges_that_can_have_values_of_the_first_keys(
     spark: SparkSession, case: tuple[list[pa.DataType], RangeFunction, list[tuple[Any, ...]]], data: st.DataObject
 ) -> None:
