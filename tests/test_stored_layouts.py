@@ -265,6 +265,18 @@ def test_buckets_are_split_for_a_join_and_merged_for_what_is_written(plan: Plan)
     assert layout.function.partitions == 50
 
 
+def test_unique_rows_in_one_layout_are_joined_as_they_lie(plan: Plan) -> None:
+    """Unique rows lie together however they lie, and still are best left where both inputs have them."""
+
+    def stored(scan: Scan) -> Scan:
+        found = in_ranges("domain host", count=200)(scan)
+        columns = [next(c for c in scan.columns if c.name == name) for name in ("domain", "host")]
+        return replace(found, keys=(frozenset(columns),), spread=None)
+
+    text = "select p.domain, p.host, p.v, m.v as w from pages p join more m on p.domain = m.domain and p.host = m.host"
+    assert not moves(plan(text, pages=stored, more=stored))
+
+
 # --- a small input that is copied only to where the large one can have matches
 
 

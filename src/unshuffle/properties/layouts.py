@@ -137,14 +137,6 @@ def seen_through_prefix(layout: Partitioned, prefix: Column, length: int) -> Par
     return Partitioned(layout.function, (*layout.columns[:-1], prefix), layout.nulls_apart)
 
 
-def can_be_covered(layout: Partitioned) -> bool:
-    """Is it in ranges of more than one key, whose boundaries are known? Then what agrees with its rows on the first of them
-    can be brought to where these are (`Covering`)."""
-    function = layout.function
-    known = isinstance(function, RangeFunction) and not isinstance(function.boundaries, Sampled)
-    return known and function.arity > 1
-
-
 def connections(source: PartitionFunction, target: PartitionFunction) -> tuple[Sequence[int], ...] | None:
     """For each output of `target`, the partitions of `source` that can hold rows for it, both applied to the same
     columns; None where nothing relates the two and every output reads every input."""

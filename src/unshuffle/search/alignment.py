@@ -5,7 +5,7 @@ An alignment is a layout for each input, all by the same function, and the layou
 of layout are tried:
 
     asked      what is required of the result, if that is one very function: written in every input's columns
-    had        what an input has, or would make for the sake of an operator below: pushed to the others
+    had        what an input has, stored in ranges or made for the sake of an operator below: pushed to the others
     common     ranges that suit what is known of all inputs together
     wished     a hash of the keys, or of those among them that also serve an operator above or below, into as many
                partitions as an input, or what it is made of, has or would ideally have
@@ -91,6 +91,11 @@ def _offered(
     ]
     for place, given in had:
         yield from _follow(each, joint, place, given)
+    for place, child in enumerate(each.inputs):
+        # Rows that are unique on the keys lie together however they lie: what they lie by is then in no plan that was had.
+        for layout in child.lies:
+            if isinstance(layout, Partitioned):
+                yield from _follow(each, joint, place, Delivered(layout))
     counts = _counts(search, each, had)
     for count in counts:
         yield from common_ranges(each, joint, count)

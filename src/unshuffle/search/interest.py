@@ -18,10 +18,17 @@ from itertools import combinations, takewhile
 from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
-from unshuffle.properties import Dependencies, Partitioned, RangeOrdered, Within
+from unshuffle.properties import (
+    Dependencies,
+    Partitioned,
+    PartitionFunction,
+    RangeFunction,
+    RangeOrdered,
+    Sampled,
+    Within,
+)
 from unshuffle.properties.cover import minimize_set
 from unshuffle.properties.delivered import seen_by
-from unshuffle.properties.layouts import can_be_covered
 from unshuffle.search.ranges import Spread, spreads_above, united
 
 if TYPE_CHECKING:
@@ -102,7 +109,7 @@ def _lies(group: Group) -> Iterator[Partitioned | Within]:
     """Layouts by ranges that rows are stored in, here or below, in the columns that they have here."""
     for each in group.implementations or ():
         layout = each.operator.deliver([], []).partitioning if not each.inputs else None
-        if isinstance(layout, Within) or (isinstance(layout, Partitioned) and can_be_covered(layout)):
+        if isinstance(layout, Within) or (isinstance(layout, Partitioned) and _has_boundaries(layout.function)):
             yield layout
     for each in _by_expression(group):
         for place, child in enumerate(each.inputs):
@@ -113,6 +120,10 @@ def _lies(group: Group) -> Iterator[Partitioned | Within]:
                     yield Partitioned(layout.function, tuple(known), layout.nulls_apart)
                 elif (first := seen_by(layout, known)) is not None:
                     yield first
+
+
+def _has_boundaries(function: PartitionFunction) -> bool:
+    return isinstance(function, RangeFunction) and not isinstance(function.boundaries, Sampled)
 
 
 def _origins(group: Group) -> tuple[Columns, ...]:

@@ -78,9 +78,7 @@ class Group:
         self.counts: tuple[int, ...] = ()
         self.ordered: frozenset[Column] = frozenset()  # wanted in order, from one partition to the next
         self.stored = False  # is there a stored layout somewhere below?
-        self.lies: tuple[
-            Partitioned | Within, ...
-        ] = ()  # stored layouts that may come out, by ranges that others can cover
+        self.lies: tuple[Partitioned | Within, ...] = ()  # stored ranges that may come out
         # How rows lie that come from stored ranges, and by the values that were counted of a column (search.ranges).
         self.spreads: tuple[Spread, ...] = ()
         self.counted: dict[Sorted, Spread | None] = {}
