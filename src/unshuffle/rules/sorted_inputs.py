@@ -8,6 +8,7 @@ than the operator above it needs, and if Spark sees the orders that make the oth
 - It knows the order that an operator needed to come out of that operator, by the columns that the operator named: not by a
   column whose value was cast or compared with `<=>`, and not by floating-point numbers, which it sorts in a form of their
   own.
+- Rows that are stored in order it knows by the number of the partition first, and others by that number last, if at all.
 - An exchange puts together what it receives as it comes.
 - It keeps no texts in the hash table of an aggregate, nor anything else of no fixed width: for the least of some, groups
   are sorted. States that are objects, such as lists, have a table of their own; of that it makes a sort, inside the
@@ -24,7 +25,7 @@ from unshuffle.algebra import operators as ops
 from unshuffle.algebra.expressions import AggregateCall
 from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.catalog.schema import Column, DataType
-from unshuffle.properties import JoinKey, RandomMerge, Sorted
+from unshuffle.properties import JoinKey, Partitioned, RandomMerge, Sorted, Within
 
 Order = tuple[Sorted, ...]
 # Aggregates whose state is a value of their arguments.
@@ -39,9 +40,13 @@ def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[Physical])
             return _fits(inputs[0], in_input_order(keys, inputs[0]))
         case ops.MergeJoin(by=by):
             straight = not any(each.descending or not each.nulls_first for each in by)
-            return straight and all(
-                _fits(plan, [each.key.columns[side] for each in by], any(_is_hidden(each.key, side) for each in by))
-                for side, plan in enumerate(inputs)
+            return (
+                straight
+                and _ordered_alike(inputs)
+                and all(
+                    _fits(plan, [each.key.columns[side] for each in by], any(_is_hidden(each.key, side) for each in by))
+                    for side, plan in enumerate(inputs)
+                )
             )
         case ops.Windows(by=by, order=order) if (by or order) and _enforced(inputs[0]) is None:
             wanted = (*_ascending(in_input_order(by, inputs[0])), *order)
@@ -90,6 +95,28 @@ def _fits(plan: Physical, columns: Sequence[Column], is_hidden: bool = False) ->
     if _enforced(plan) is not None:
         return all(key in wanted for key in plan.delivered.local)
     return not is_hidden and seen_order(plan)[: len(wanted)] == wanted
+
+
+def _ordered_alike(inputs: Sequence[Physical]) -> bool:
+    """If one input is known to be in order from the number of the partition on, as stored rows are, the other must be so too,
+    or be sorted just for this."""
+    known = [leads(plan) for plan in inputs if _enforced(plan) is None]
+    return not any(map(leads, inputs)) or all(known)
+
+
+def leads(plan: Physical) -> bool:
+    """Is the number of the partition the first key of the order that Spark knows rows to have?"""
+    operator = plan.operator
+    if not isinstance(plan.delivered.partitioning, Partitioned | Within):
+        return False
+    match operator:
+        case ops.FileScan(layout=layout):
+            return bool(layout.local)
+        case ops.Move():
+            return False
+        case ops.HashJoin() | ops.MergeJoin() if plan.alternative == "pair-wise":
+            return any(map(leads, plan.inputs))
+    return operator.carried is not None and leads(plan.inputs[operator.carried])
 
 
 def seen_order(plan: Physical) -> Order:
