@@ -71,7 +71,7 @@ def as_planned(optimized: Optimized, sendings: Mapping[int, Sending]) -> Execute
     sorts = 0
     for root in optimized.roots:
         for node in _each_use(root):
-            if isinstance(node.operator, ops.Move):
+            if isinstance(node.operator, ops.Move) and node.operator.readers is None:  # in place, nothing is sent
                 sent = _sent(node, sendings.get(id(node)))
                 exchanges.update([sent] if sent is not None else [])
             sorts += _sorts(node.operator)
