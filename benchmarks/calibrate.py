@@ -66,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="smaller tables and fewer runs, in about two minutes")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 2, help="tasks that run at once")
-    parser.add_argument("--network-mb-per-second", type=float, default=125.0, metavar="MB", help="for each core")
+    parser.add_argument("--network-mb-per-second", type=float, default=80.0, metavar="MB", help="for each core")
     parser.add_argument("--disk-mb-per-second", type=float, metavar="MB", help="for each core, of the disk itself")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()

@@ -63,7 +63,7 @@ class Machine:
     # --- a byte at a time
     scan_byte: float = 1 / 700e6
     disk_byte: float = 1 / 500e6  # shuffle files and spills, written and read
-    network_byte: float = 1 / 125e6
+    network_byte: float = 1 / 80e6  # a core's share, where 16 have 10 Gbit/s together
     memory_byte: float = 1 / 2e9
 
     # --- sizes
