@@ -209,10 +209,15 @@ def show(found: list[dict[str, Any]], console: Console) -> dict[str, float]:
         )
     console.print(table)
     of_paper = [q for q in found if q["name"].startswith("q")]
-    means = {key: _mean([q[key] for q in of_paper]) for key in ("faster", "task_time", "moved")} if of_paper else {}
+    if not of_paper:
+        return {}
+    means = {key: _mean([q[key] for q in of_paper]) for key in ("faster", "task_time")}
     for key, value in means.items():
         console.print(f"geometric mean, {key.replace('_', ' ')}: {value:.2f}")
-    return means
+    # Plans that move nothing would make any geometric mean zero.
+    moved = sum(q["ours"]["shuffle_bytes"] for q in of_paper) / sum(q["plain"]["shuffle_bytes"] for q in of_paper)
+    console.print(f"bytes moved, all together: {moved:.2f}")
+    return {**means, "moved": moved}
 
 
 def drawn(found: list[dict[str, Any]], pyplot: Any) -> Any:
@@ -257,7 +262,7 @@ def main() -> None:
         plain, ours = q["plain"], q["ours"]
         moved = ours["shuffle_bytes"] / plain["shuffle_bytes"] if plain["shuffle_bytes"] else 1.0
         faster, tasks = plain["best"] / ours["best"], plain["task_seconds"] / ours["task_seconds"]
-        found.append({**q, "faster": faster, "task_time": tasks, "moved": max(moved, 1e-6)})
+        found.append({**q, "faster": faster, "task_time": tasks, "moved": moved})
     found.sort(key=lambda q: q["name"])
     means = show(found, console)
     report.write(
