@@ -60,6 +60,12 @@ def quick_jvm() -> str:
     )
 
 
+@pytest.fixture(scope="session")
+def quick_environment(quick_jvm: str) -> dict[str, str]:
+    """For a process that starts a Spark of its own. Java says nothing of options that it gets so."""
+    return {**os.environ, "SPARK_SUBMIT_OPTS": quick_jvm}
+
+
 # Spark sends Hadoop's settings along with every scan of a file, each of a thousand compressed by itself. Those that are
 # here stand in the place of Hadoop's defaults, and are those that something asks for.
 HADOOP = Path(__file__).parent / "hadoop"

@@ -28,6 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 from benchmarks import tpch
 from benchmarks.execute import KEYS
 from unshuffle import Session
@@ -35,14 +36,22 @@ from unshuffle.algebra.logical import Process, UserClass, Values
 from unshuffle.catalog.schema import Column
 from unshuffle.cost.machine import Machine
 from unshuffle.errors import Source
+from unshuffle.properties import RangeFunction
+from unshuffle.properties.functions import RangeKey
 from unshuffle.spark import faithful
 from unshuffle.spark.compare import same_rows
+from unshuffle.spark.narrow import narrow
+from unshuffle.spark.range_number import range_number
 from unshuffle.spark.session import start
+from unshuffle.spark.stored_scan import Piece, stored_scan
 from unshuffle.spark.user_operators import ddl, process
 
 root, folder, queries = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
 spark = start("local-cluster[2,1,1024]")
 spark.conf.set("spark.sql.shuffle.partitions", 2)
+# To compile code in three processes takes longer than all that is tested here.
+spark.conf.set("spark.sql.codegen.wholeStage", "false")
+spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
 found = {}
 
 # Executors cannot see the folder of the user's code by the time they run it: it travels with the task.
@@ -54,6 +63,23 @@ frame = spark.createDataFrame([(i, "ä") for i in range(4)], ddl(given))
 greeted = process(frame, Process(Values((), given), use, made))
 code.rename(folder / "gone")
 found["user code"] = sorted(map(list, greeted.collect()))
+
+# What a task needs of boundaries, files and groupings.
+rows = spark.range(1000).selectExpr("concat('k', id % 10) AS k", "id AS v")
+function = RangeFunction((RangeKey(pa.string()), RangeKey(pa.int64(), True)), (("k3",), ("k5", 500), ("k7",)))
+number = range_number(spark, [F.col("k"), F.col("v")], function)
+rows.repartitionById(4, number).sortWithinPartitions("k").write.parquet(str(folder / "stored"))
+files = sorted((folder / "stored").glob("*.parquet"))
+pieces = [Piece(f.as_uri(), f.stat().st_size, 0, f.stat().st_size, 0) for f in files]
+scan = stored_scan(spark, rows.schema, [[each] for each in pieces], "p", order=[("k", False, True)])
+halves = narrow(scan.drop("p"), [[0], [1, 2], [3]], "q").groupBy("q", "k").count()
+spread = stored_scan(spark, rows.schema, [pieces] * 4, "p", belongs=number)
+found["layouts"] = {
+    "misplaced": scan.where((F.col("p") != number) | (F.col("p") != F.spark_partition_id())).count(),
+    "counts": {row.k: row["count"] for row in halves.collect()},
+    "spread": sorted(row["count"] for row in spread.groupBy("p").count().collect()),
+    "stored": sorted(row["count"] for row in scan.groupBy("p").count().collect()),
+}
 
 # For so few rows all plans would be serial. On this machine tasks and exchanges cost nothing.
 machine = Machine(
@@ -105,6 +131,7 @@ while running.is_alive() and not any(marks.iterdir()):
 before = sorted(executors())
 os.kill(before[0], signal.SIGKILL)
 was_half_way = running.is_alive()
+folder.joinpath("one_is_gone").touch()
 running.join()
 plain = spark.sql(
     "select o_orderkey % 10 as digit, count(*) as n, sum(s) as s from"
@@ -151,8 +178,11 @@ class Slow(Processor):
         self.folder = folder
 
     def process(self, batch):
+        # Goes on once an executor was killed, or after 10 seconds.
         open(os.path.join(self.folder, "marks", uuid.uuid4().hex), "w").close()
-        time.sleep(2)
+        until = time.monotonic() + 10
+        while time.monotonic() < until and not os.path.exists(os.path.join(self.folder, "one_is_gone")):
+            time.sleep(0.02)
         yield batch.select(["o_orderkey", "s"])
 """
 
@@ -187,6 +217,14 @@ def found(tpch_data: Path, quick_jvm: str, tmp_path_factory: pytest.TempPathFact
 
 def test_user_code_reaches_the_workers(found: dict[str, Any]) -> None:
     assert found["user code"] == [[i, "grüß ä"] for i in range(4)]
+
+
+def test_boundaries_files_and_groupings_reach_the_workers(found: dict[str, Any]) -> None:
+    layouts = found["layouts"]
+    assert layouts["misplaced"] == 0
+    assert layouts["counts"] == {f"k{i}": 100 for i in range(10)}
+    assert layouts["spread"] == layouts["stored"]
+    assert len(layouts["stored"]) == 4
 
 
 @pytest.mark.parametrize("what", [*(f"Q{number}" for number in QUERIES), "cpu_hours"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import datetime
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -192,13 +191,13 @@ def test_the_callers_settings_are_left_alone(spark: SparkSession, events: Path, 
     assert spark.range(1).count() == 1
 
 
-def test_json_is_all_there_is_on_standard_output(tmp_path: Path) -> None:
+def test_json_is_all_there_is_on_standard_output(tmp_path: Path, quick_environment: dict[str, str]) -> None:
     """In a process of its own, as a tool would call it: an embedded Spark starts, runs and stops."""
     pq.write_table(pa.table({"a": [1, 2, 2]}), tmp_path / "t.parquet")
     (tmp_path / "q.sql").write_text("select a, count(*) as n from t group by a")
     arguments = ["run", str(tmp_path / "q.sql"), "--tables", str(tmp_path), "--json"]
     unshuffle = Path(sys.executable).parent / "unshuffle"
-    result = subprocess.run([str(unshuffle), *arguments], capture_output=True, text=True, env=dict(os.environ))
+    result = subprocess.run([str(unshuffle), *arguments], capture_output=True, text=True, env=quick_environment)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["rows"] == 2
     assert result.stderr == ""

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +12,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
-
-ROOT = Path(__file__).parent.parent.parent
 
 
 def hashed(spark: SparkSession, partitions: int) -> DataFrame:
@@ -158,53 +151,3 @@ def test_settings_are_as_before(spark: SparkSession) -> None:
     with pytest.raises(InternalError):
         narrow(ranged(spark), [[0]], "p")
     assert spark.conf.getAll == before
-
-
-PROGRAM = """
-import json, sys
-from pathlib import Path
-import pyarrow as pa
-from pyspark.sql import functions as F
-from unshuffle.properties import RangeFunction
-from unshuffle.properties.functions import RangeKey
-from unshuffle.spark.narrow import narrow
-from unshuffle.spark.range_number import range_number
-from unshuffle.spark.session import start
-from unshuffle.spark.stored_scan import Piece, stored_scan
-
-folder = Path(sys.argv[1])
-spark = start("local-cluster[2,1,1024]")
-rows = spark.range(1000).selectExpr("concat('k', id % 10) AS k", "id AS v")
-function = RangeFunction((RangeKey(pa.string()), RangeKey(pa.int64(), True)), (("k3",), ("k5", 500), ("k7",)))
-number = range_number(spark, [F.col("k"), F.col("v")], function)
-rows.repartitionById(4, number).sortWithinPartitions("k").write.parquet(str(folder / "stored"))
-files = sorted((folder / "stored").glob("*.parquet"))
-pieces = [Piece(f.as_uri(), f.stat().st_size, 0, f.stat().st_size, 0) for f in files]
-scan = stored_scan(spark, rows.schema, [[each] for each in pieces], "p", order=[("k", False, True)])
-halves = narrow(scan.drop("p"), [[0], [1, 2], [3]], "q").groupBy("q", "k").count()
-spread = stored_scan(spark, rows.schema, [pieces] * 4, "p", belongs=number)
-print(json.dumps({
-    "misplaced": scan.where((F.col("p") != number) | (F.col("p") != F.spark_partition_id())).count(),
-    "counts": {row.k: row["count"] for row in halves.collect()},
-    "spread": sorted(row["count"] for row in spread.groupBy("p").count().collect()),
-    "stored": sorted(row["count"] for row in scan.groupBy("p").count().collect()),
-}))
-spark.stop()
-"""
-
-
-def test_on_executors_apart_from_the_driver(tmp_path: Path) -> None:
-    """What a task needs of boundaries, files and groupings reaches another process."""
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
-    )
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    assert found["misplaced"] == 0
-    assert found["counts"] == {f"k{i}": 100 for i in range(10)}
-    assert found["spread"] == found["stored"]
-    assert len(found["stored"]) == 4

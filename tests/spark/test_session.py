@@ -29,8 +29,10 @@ except Exception as error:
 """
 
 
-def test_the_embedded_session_says_nothing_on_stderr() -> None:
-    ran = subprocess.run([sys.executable, "-c", QUIET], capture_output=True, text=True, check=True)
+def test_the_embedded_session_says_nothing_on_stderr(quick_environment: dict[str, str]) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", QUIET], capture_output=True, text=True, check=True, env=quick_environment
+    )
     assert ran.stdout == "3 2 True\nArithmeticException\n"
     assert ran.stderr == ""
 
@@ -123,9 +125,14 @@ reading a DataFrame needs a classic Spark session, and this one is a Spark Conne
 """
 
 
-def test_spark_connect_runs_plain(tmp_path: Path) -> None:
+def test_spark_connect_runs_plain(tmp_path: Path, quick_environment: dict[str, str]) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", CONNECT, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path
+        [sys.executable, "-c", CONNECT, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=quick_environment,
     )
     assert ran.stdout == CONNECT_SAYS, ran.stderr
 
