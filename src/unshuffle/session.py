@@ -23,6 +23,7 @@ from unshuffle.catalog.tables import TableFolders
 from unshuffle.declared import Declarations, How, Step
 from unshuffle.errors import (
     FileProblem,
+    InternalError,
     NotOptimizedWarning,
     Source,
     SyntaxProblem,
@@ -544,9 +545,10 @@ class Session:
                     lowered.release()
                     raise
             self._added = cache(partial(added, optimized, lowered.sendings, frames))
-        except UnshuffleError as error:
+        except Exception as error:
             # Whatever went wrong on our side, plain Spark may do it; and if not, its error is the user's.
-            self._left, self._added = (str(error),), tuple
+            told = error if isinstance(error, UserError) else _fault(error)
+            self._left, self._added = (str(told),), tuple
             self._laid = ()
             with self._straight(script) as frames:
                 yield frames
@@ -637,6 +639,13 @@ class _LazyEnvironment:
 
     def describe(self, sql: str, inputs: Any) -> Any:
         return self._answering().describe(sql, inputs)
+
+
+def _fault(error: Exception) -> InternalError:
+    """A fault of ours while a plan was made: the user gets the rows from plain Spark, and is told."""
+    fault = error if isinstance(error, InternalError) else InternalError(f"{type(error).__name__}: {error}")
+    warnings.warn(str(fault), NotOptimizedWarning, stacklevel=5)
+    return fault
 
 
 def _known_rules(names: Collection[str]) -> frozenset[str]:

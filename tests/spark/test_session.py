@@ -87,6 +87,22 @@ def test_an_unknown_version_runs_plain(spark: SparkSession, tmp_path: Path, monk
     assert spark.sql("show tables").collect() == before
 
 
+def test_a_fault_of_ours_costs_no_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever breaks while a plan is made: plain Spark gives the rows, and the user is told."""
+    from unshuffle import NotOptimizedWarning, Session, optimizer
+
+    def broken(*_: object) -> None:
+        raise KeyError("no such group")
+
+    session = Session(spark)
+    monkeypatch.setattr(optimizer, "optimize", broken)
+    with pytest.warns(NotOptimizedWarning, match="a fault in unshuffle, not in your query") as told:
+        rows = session.sql("select 1 as one").collect()
+    assert [tuple(row) for row in rows] == [(1,)]
+    assert [warning.filename for warning in told] == [__file__]
+    assert "KeyError: 'no such group'" in session.fallbacks[0]
+
+
 CONNECT = """
 import sys, warnings
 from pyspark.sql import SparkSession
