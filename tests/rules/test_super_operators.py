@@ -29,7 +29,7 @@ from .show import show
 from .test_alternatives import can_be_run, estimate_anything, written
 
 SETTINGS = settings(
-    max_examples=20_000 if "UNSHUFFLE_SOAK" in os.environ else 100,
+    max_examples=20_000 if "UNSHUFFLE_SOAK" in os.environ else 150,
     deadline=None,
     derandomize="UNSHUFFLE_SOAK" not in os.environ,
     suppress_health_check=list(HealthCheck),
