@@ -79,8 +79,11 @@ format: venv ## Format the code and mend what the linter can mend
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 
-bench: venv java ## Run the benchmarks: programs under benchmarks/, both sides in one run
+bench: venv java ## Run the benchmarks, both sides in one run, and make README's table of what they found (hours)
+	$(RUN) pip install -qq --disable-pip-version-check -e ".[bench]"
 	for program in $(BENCHMARKS); do echo "==> $$program"; $(BIN)/python "$$program" || exit; done
+	$(BIN)/python benchmarks/super_operators.py --suites
+	$(BIN)/python tools/measured.py
 
 soak: venv ## Try many more generated properties and scripts (hours)
 	UNSHUFFLE_SOAK=1 $(RUN) pytest -m "not spark" tests/properties tests/partitions tests/language/test_generated.py tests/rules tests/search tests/cost tests/catalog

@@ -15,7 +15,6 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +134,7 @@ def main() -> None:
     runs = 1 if chosen.quick else 7
     results = {name: [measured(shape, count, runs) for count in SIZES] for name, shape in SHAPES.items()}
     show(results)
-    report.write("connection_maps", {"quick": chosen.quick, "shapes": results}, partial(drawn, results))
+    report.write("connection_maps", {"quick": chosen.quick, "shapes": results}, drawn, parts="shapes")
 
 
 if __name__ == "__main__":

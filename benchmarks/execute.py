@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +191,7 @@ def main() -> None:
     suites = {"cpu_hours": cpu_hours, "tpch": tpch_queries}
     found = {suite: suites[suite](spark, chosen, console) for suite in chosen.suite or SUITES}
     show(found, console)
-    report.write("execute", {"suites": found}, partial(drawn, found), spark=spark.version)
+    report.write("execute", {"suites": found}, drawn, parts="suites", spark=spark.version)
     print(f"{time.perf_counter() - began:.0f} s")
 
 

@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -281,7 +280,7 @@ def main() -> None:
         if suite in TARGETS:
             results[suite]["summary"] = summary(suite, results[suite])
     show(results, chosen.all)
-    report.write("optimize", {"quick": chosen.quick, "suites": results}, partial(drawn, results))
+    report.write("optimize", {"quick": chosen.quick, "suites": results}, drawn, parts="suites")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +109,11 @@ def told(found: dict[str, dict[int, float]], rows: int) -> dict[str, Any]:
     }
 
 
-def drawn(found: dict[str, dict[int, float]], pyplot: Any) -> Any:
+def drawn(found: dict[str, dict[str, float]], pyplot: Any) -> Any:
     figure, plot = pyplot.subplots(figsize=(6, 4))
-    unit = found["traditional"][UNIT]
+    unit = found["traditional"][str(UNIT)]
     for name, seconds in found.items():
-        plot.plot(COUNTS, [seconds[count] / unit for count in COUNTS], marker="o", label=name)
+        plot.plot(COUNTS, [seconds[str(count)] / unit for count in COUNTS], marker="o", label=name)
     plot.set_xlabel("partitions")
     plot.set_ylabel("time to write, traditional into 250 = 1")
     plot.legend()
@@ -141,7 +140,7 @@ def main() -> None:
     predicted = told(found, chosen.rows)
     print("an index is faster from so many partitions on:", json.dumps(predicted))
     numbers = {"rows": chosen.rows, "seconds": found, "crossing": predicted}
-    report.write("partition_writing", numbers, partial(drawn, found))
+    report.write("partition_writing", numbers, drawn, parts="seconds")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -221,7 +220,7 @@ def main() -> None:
     benchmark = Benchmark(spark, chosen.rows, chosen.runs, console)
     found = {figure: getattr(benchmark, figure)() for figure in chosen.figure or FIGURES}
     show(found, console)
-    report.write("streams", {"rows": chosen.rows, "figures": found}, partial(drawn, found), spark=spark.version)
+    report.write("streams", {"rows": chosen.rows, "figures": found}, drawn, parts="figures", spark=spark.version)
     print(f"{time.perf_counter() - began:.0f} s")
 
 
