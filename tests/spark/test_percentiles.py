@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def rows(seed: int, count: int) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture
-def sides(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Sides:
+def sides(spark: SparkSession, tmp_path: Path) -> Iterator[Sides]:
     """Streams with boundaries of their own: many rows, some, in one partition, and none."""
     plain, ours = in_two_sessions(spark)
     cuts = [[("ab",), ("é", "a")], [("a", "zz"), ("zz",)], [], [("b",)]]
@@ -68,8 +69,9 @@ def sides(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -
             ranged=True,
             boundaries=boundaries,
         )
-    request.addfinalizer(lambda: [plain.catalog.dropTempView(f"s{number}") for number in range(4)])
-    return Sides(plain, Session(ours, tables=tmp_path))
+    yield Sides(plain, Session(ours, tables=tmp_path))
+    for number in range(4):
+        plain.catalog.dropTempView(f"s{number}")
 
 
 ALL = "(" + " union all ".join(f"select * from s{number}" for number in range(4)) + ")"

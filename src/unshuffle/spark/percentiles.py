@@ -1,4 +1,4 @@
-"""Percentiles of sorted lists, as SQL: what Spark's `percentile` finds of the same values, and in Spark 4.3 to the last bit."""
+"""Percentiles of sorted lists, as SQL: what Spark's `percentile` finds of the same values, in Spark 4.3 to the last bit."""
 
 from __future__ import annotations
 
