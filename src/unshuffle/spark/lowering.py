@@ -412,8 +412,9 @@ class Lowering(Straight):
 
     def _partition_by_partition(self, node: Physical, operator: Any, partitions: int) -> Lowered:
         """Spark puts the partitions of all inputs side by side, and does not see that those of one number belong together."""
-        text = self._set_of(" UNION ALL ", node, operator.inputs, operator.columns)
         number = self._new("_p", pa.int32())
+        numbered = [(*listed, *self.lower(c).carriers) for c, listed in zip(node.inputs, operator.inputs, strict=True)]
+        text = self._set_of(" UNION ALL ", node, numbered, (*operator.columns, number))
         reads = [range(i, partitions * len(node.inputs), partitions) for i in range(partitions)]
         frame = narrow(self._query(text), reads, number.spark_name)
         return Lowered(self._rows_of(frame), (number,), (number,), numbered=True)
