@@ -86,7 +86,9 @@ def _largest_group(plan: Physical) -> float:
 
 def _rows_read(plan: Physical) -> float:
     if isinstance(plan.operator, ops.FileScan):
-        return plan.amount.rows
+        scan = plan.operator.scan
+        counted = scan.files.rows if scan.stream is None else scan.stream.manifest.rows
+        return float("inf") if counted is None else counted
     if not isinstance(plan.operator, _KEEPS_ROWS):
         return float("inf")
     return sum(map(_rows_read, plan.inputs))
