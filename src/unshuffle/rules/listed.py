@@ -24,8 +24,8 @@ from unshuffle.catalog.schema import Column
 from unshuffle.properties import Partitioned, RangeFunction, Sampled
 from unshuffle.rules.percentiles import percentages_of
 
-# Values that all lists of a group may have together. While they are collected and sorted each takes some 70 bytes, as an object,
-# in an array of these and in arrays of numbers: together less than a task can hold (`Machine.task_memory`).
+# Values that all lists of a group may have together. While they are collected and sorted each takes some 70 bytes, as an
+# object, in an array of these and in arrays of numbers: together less than a task can hold (`Machine.task_memory`).
 MOST_VALUES = 4_000_000
 # What neither makes rows of nothing nor more of them.
 _KEEPS_ROWS = (
