@@ -227,6 +227,33 @@ def test_a_union_of_streams_is_grouped_in_place(plan: Plan) -> None:
     assert len(functions) == 1
 
 
+@pytest.mark.parametrize(
+    ("count", "where", "is_listed"),
+    [(200, "", True), (200, "where dir > 'x'", True), (10, "", False), (None, "", False)],
+    ids=["small ranges", "some rows of small ranges", "large ranges", "ranges that nobody counted"],
+)
+def test_lists_of_groups_that_are_known_to_be_small(plan: Plan, count: int | None, where: str, is_listed: bool) -> None:
+    """A list holds each row's value, where Spark's percentile counts those that are alike: it must not outgrow a task."""
+    query = f"select domain, host, percentile(v, 0.5), median(v + 1) from pages {where} group by domain, host"
+    stores = {} if count is None else {"pages": in_ranges("domain host dir", count=count)}
+    found = plan(query, **stores)
+    streamed = [each.operator for each in found.walk() if isinstance(each.operator, ops.StreamAggregate)]
+    assert any(each.listed for each in streamed) is is_listed
+
+
+def test_no_lists_of_what_a_join_makes(plan: Plan) -> None:
+    """How many rows that is, nobody has counted."""
+    found = plan(
+        """select p.domain, p.host, percentile(p.v + m.v, 0.5) from pages p join more m
+        on p.domain = m.domain and p.host = m.host group by p.domain, p.host""",
+        pages=in_ranges("domain host", count=200),
+        more=in_ranges("domain host", count=200),
+    )
+    streamed = [each.operator for each in found.walk() if isinstance(each.operator, ops.StreamAggregate)]
+    assert streamed
+    assert not any(each.listed for each in streamed)
+
+
 def test_buckets_of_two_numbers_meet_at_their_common_divisor(plan: Plan) -> None:
     found = plan(
         "select p.domain, p.v, m.v as w from pages p join more m on p.domain = m.domain",

@@ -30,14 +30,14 @@ from unshuffle.algebra.logical import (
     walk,
 )
 from unshuffle.algebra.operators import AsWritten, Move, ReadSpool
-from unshuffle.algebra.physical import Physical
+from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.cost.cardinality import distinct_after, estimate
 from unshuffle.cost.machine import Machine, this_machine
 from unshuffle.cost.model import CostModel
 from unshuffle.properties import Delivered, Dependencies, Exactly, Partitioned, Replicated, Required
 from unshuffle.properties.through import through_project
-from unshuffle.rules import aggregates, decompose, joins, super_operators, tops
+from unshuffle.rules import aggregates, decompose, joins, listed, super_operators, tops
 from unshuffle.rules.implement import Implement
 from unshuffle.rules.joins import gather_joins, order_joins
 from unshuffle.rules.normalize import normalize_script
@@ -55,6 +55,11 @@ EXPLORATION = (*joins.RULES, *aggregates.RULES, *tops.RULES, *decompose.RULES, *
 RULE_NAMES = frozenset(rule.__name__ for rule in EXPLORATION) | super_operators.NAMES
 
 
+def can_be_run(operator: PhysicalOperator, inputs: Sequence[Physical]) -> bool:
+    """Will Spark run the operator over these inputs as it is planned?"""
+    return is_sorted_as_planned(operator, inputs) and listed.fits(operator, inputs)
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a caller may choose. `disabled` are names of rules that must not fire; `keeps` says whether a rowset may be kept
@@ -63,7 +68,7 @@ class Options:
     machine: Machine = field(default_factory=this_machine)
     disabled: frozenset[str] = frozenset()
     keeps: bool = True
-    accepts: Accepts = is_sorted_as_planned
+    accepts: Accepts = can_be_run
     expressions: int = 2000
     steps: int = 200_000
     trace: bool = False

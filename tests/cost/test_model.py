@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from unshuffle.algebra import logical
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import AggregateCall, Call, Ref, WindowCall
+from unshuffle.algebra.expressions import AggregateCall, Call, Literal, Ref, WindowCall
 from unshuffle.algebra.physical import Amount
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
@@ -330,6 +330,17 @@ def test_many_groups_of_lists_are_sorted_and_few_are_hashed() -> None:
 
     assert costs(100.0)[0] < costs(100.0)[1]
     assert costs(1e5)[0] > costs(1e5)[1]
+
+
+def test_percentiles_are_found_sooner_in_sorted_lists() -> None:
+    model = CostModel(Machine(cores=2))
+    rows = Amount(1e6, 1e7, 2, 1 / 2)
+    middle = (D, AggregateCall("percentile", (Ref(B), Literal(0.5, pa.float64())), pa.float64()))
+    counted, listed = (
+        model.cost(ops.StreamAggregate((A,), (middle,), listed=listed), [rows], rows).seconds
+        for listed in (frozenset[Column](), frozenset((D,)))
+    )
+    assert listed < counted
 
 
 def test_wide_decimals_cost_more() -> None:

@@ -110,6 +110,45 @@ def test_a_file_may_stand_in_several_partitions(spark: SparkSession, files: list
     assert placed(found) == [[1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
+def test_rows_are_kept_by_the_ends_of_a_task_s_range(spark: SparkSession, tmp_path: Path) -> None:
+    """All rows are read by every task, which keeps those that are its own: by boundaries of one key and of two, at NULL, at
+    values that are there and that are not."""
+    from itertools import product
+
+    from unshuffle.spark.own_range import OwnRange
+
+    texts = [None, "", "a", "a\0", "b", "é", "\uffff", "\U00010000"]
+    pairs = list(product(texts, [None, -(2**63), -1, 0, 7, 2**63 - 1]))
+    path = tmp_path / "rows.parquet"
+    columns = {"k": pa.array([k for k, _ in pairs], pa.string()), "v": pa.array([v for _, v in pairs], pa.int64())}
+    pq.write_table(pa.table({**columns, "x": pa.nulls(len(pairs), pa.float64())}), path)
+    boundaries = (
+        (None, -1),
+        ("",),
+        ("a", None),
+        ("a", 0),
+        ("a\0b",),
+        ("é", 2**63 - 1),
+        ("\U00010000", None),
+        ("\U00010000", 3),
+    )
+    keys = (RangeKey(pa.string()), RangeKey(pa.int64()))
+    for function in (RangeFunction(keys, boundaries), RangeFunction(keys, ())):
+        assert OwnRange.serves(function)
+        own = OwnRange(function, ["k", "v"], "p")
+        found = scan(spark, [[path]] * (len(function.boundaries) + 1), belongs=own)  # type: ignore[arg-type]
+        assert found.columns == ["k", "x", "v", "p"]
+        rows = [(row.k, row.v, row.p) for row in found.collect()]
+        expected = [(*pair, function.number(pair)) for pair in pairs]
+        assert sorted(rows, key=str) == sorted(expected, key=str)
+    for key in (
+        RangeKey(pa.string(), descending=True),
+        RangeKey(pa.string(), nulls_first=False),
+        RangeKey(pa.float64()),
+    ):
+        assert not OwnRange.serves(RangeFunction((key,), ()))
+
+
 def test_row_groups_can_be_read_apart(spark: SparkSession, tmp_path: Path) -> None:
     from unshuffle.spark.stored_scan import Piece
 

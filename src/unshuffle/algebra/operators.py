@@ -307,6 +307,7 @@ class StreamAggregate(_Carries):
     aggregates: tuple[tuple[Column, AggregateCall], ...]
     phase: PhaseName = "complete"
     states: tuple[Column, ...] = ()
+    listed: frozenset[Column] = frozenset()  # percentiles that are looked up in a sorted list of a group's values
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -11,7 +11,7 @@ and the start of many tasks. One function an operator, in the table at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import log2
 from typing import Any
 
@@ -48,6 +48,8 @@ HASHED_DECIMAL = 3.0
 # How many groups Spark keeps in a hash table in one task, if states are objects, before it sorts the rows that are left
 # (spark.sql.objectHashAggregate.sortBased.fallbackThreshold).
 HASHED_OBJECTS = 128
+# Aggregates whose state says how often each value came.
+COUNT_VALUES = frozenset(("median", "mode", "percentile", "percentile_cont", "percentile_disc"))
 # What the start of a job costs that runs beside others.
 BESIDE = 0.3
 # A radix sort takes about as long as so many levels of comparisons.
@@ -132,10 +134,12 @@ class CostModel:
             levels = min(levels, RADIX_LEVELS)
         return self.machine.sort_row + self.machine.compare * levels
 
-    def calls(self, aggregates: Sequence[tuple[Column, AggregateCall]]) -> float:
+    def calls(self, aggregates: Sequence[tuple[Column, AggregateCall]], listed: Collection[Column] = ()) -> float:
         """Seconds a row to update aggregates."""
         objects = sum(call.keeps_object for _, call in aggregates)
+        counted = sum(call.function in COUNT_VALUES and column not in listed for column, call in aggregates)
         each = self.machine.call_row * len(aggregates) + self.machine.object_row * objects
+        each += self.machine.counted_row * counted
         return each + self.decimals([call for _, call in aggregates])
 
     def decimals(self, made: Sequence[Any]) -> float:
@@ -254,7 +258,8 @@ def _hash_aggregate(model: CostModel, op: ops.HashAggregate, inputs: Amounts, ou
 
 
 def _stream_aggregate(model: CostModel, op: ops.StreamAggregate, inputs: Amounts, output: Amount) -> Cost:
-    return model.cpu(inputs[0].rows * (model.machine.stream_group_row + model.calls(op.aggregates)), inputs[0])
+    each = model.machine.stream_group_row + model.calls(op.aggregates, op.listed)
+    return model.cpu(inputs[0].rows * each, inputs[0])
 
 
 def _hash_join(model: CostModel, op: ops.HashJoin, inputs: Amounts, output: Amount) -> Cost:

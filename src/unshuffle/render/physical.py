@@ -142,7 +142,8 @@ class Drawing:
         name = type(op).__name__ + ("" if op.phase == "complete" else f" ({op.phase})")
         if not op.aggregates:
             return name, [("distinct", self.names.listed(op.keys))]
-        return name, [("by", self.names.listed(op.keys)), ("", self.names.made(op.aggregates))]
+        how = [("percentiles", "in sorted lists")] if isinstance(op, ops.StreamAggregate) and op.listed else []
+        return name, [("by", self.names.listed(op.keys)), *how, ("", self.names.made(op.aggregates))]
 
     def join(self, op: ops.HashJoin | ops.MergeJoin | ops.LoopJoin) -> Described:
         condition = op.join.condition

@@ -9,6 +9,7 @@ from unshuffle.rules import (
     join_keys,
     percentiles,
     set_operations,
+    sorted_lists,
     unordered,
     windows,
 )
@@ -20,5 +21,6 @@ RULES = (
     *windows.RULES,
     *distinct_aggregates.RULES,
     *percentiles.RULES,
+    *sorted_lists.RULES,
     *join_keys.RULES,
 )

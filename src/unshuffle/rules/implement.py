@@ -32,6 +32,7 @@ from unshuffle.properties import (
     Within,
 )
 from unshuffle.properties.requirements import MergeKey
+from unshuffle.rules import listed
 from unshuffle.rules.sorted_inputs import can_stream, is_hashed
 from unshuffle.search.implementation import Implementation
 from unshuffle.search.memo import Group
@@ -116,6 +117,9 @@ def _group_by(plan: logical.GroupBy) -> Iterator[Implementation]:
     if _may_be_hashed(plan.keys, plan.aggregates):
         yield _over(plan, ops.HashAggregate(plan.keys, plan.aggregates))
     yield _over(plan, ops.StreamAggregate(plan.keys, plan.aggregates))
+    percentiles = listed.percentiles(plan.aggregates) if plan.keys else frozenset()
+    if percentiles:
+        yield _over(plan, ops.StreamAggregate(plan.keys, plan.aggregates, listed=percentiles))
 
 
 def _may_be_hashed(keys: Sequence[Column], aggregates: Sequence[tuple[Column, AggregateCall]]) -> bool:

@@ -28,7 +28,7 @@ def one_percentile_of_a_value(plan: Plan, context: Rewriting) -> Plan | None:
         return None
     alike: dict[object, list[tuple[Column, AggregateCall]]] = {}
     for column, call in plan.aggregates:
-        if _percentages(call) is not None:
+        if percentages_of(call) is not None:
             alike.setdefault((call.arguments[0], call.where, call.distinct), []).append((column, call))
     together = [calls for calls in alike.values() if len(calls) > 1]
     if not together:
@@ -52,7 +52,7 @@ def _as_one(
     percentages: list[Expression] = []
     for old, call in group:
         start = Literal(len(percentages) + 1, INT)
-        own = _percentages(call) or ()
+        own = percentages_of(call) or ()
         if call.type == DOUBLE:
             made[old] = Call("element_at", (Ref(column), start), DOUBLE)
         else:
@@ -64,7 +64,7 @@ def _as_one(
     )
 
 
-def _percentages(call: AggregateCall) -> tuple[Expression, ...] | None:
+def percentages_of(call: AggregateCall) -> tuple[Expression, ...] | None:
     """What an exact percentile of numbers is asked for, as Spark would have it: as doubles."""
     if call.within or not call.arguments or not is_deterministic(call):
         return None

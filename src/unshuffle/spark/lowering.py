@@ -56,12 +56,14 @@ from unshuffle.properties import (
     Within,
 )
 from unshuffle.properties.layouts import connections
+from unshuffle.rules.listed import values_of
 from unshuffle.rules.sorted_inputs import in_input_order, keeps_objects, seen_order
 from unshuffle.spark import bridge, stored, user_operators
 from unshuffle.spark.columns import ordered
 from unshuffle.spark.faithful import below_first_rows
 from unshuffle.spark.narrow import narrow
 from unshuffle.spark.numbering import number_of, numbered, numbers_of
+from unshuffle.spark.percentiles import percentile
 from unshuffle.spark.straight import Straight, name_of, names_of
 
 
@@ -217,7 +219,29 @@ class Lowering(Straight):
             return self._two_halves(node, operator)
         if operator.phase == "partial":
             raise InternalError("a partial aggregate stands without its final one")
+        if isinstance(operator, ops.StreamAggregate) and operator.listed:
+            return self._looked_up(node, operator)
         return self._streamed(operator, self._grouped(node, operator, self.lower(node.inputs[0]), node.inputs[0]))
+
+    def _looked_up(self, node: Physical, operator: ops.StreamAggregate) -> Lowered:
+        """Lists in place of the percentiles; these are then looked up in the lists, once sorted."""
+        calls = dict(operator.aggregates)
+        collected = dict.fromkeys(values_of(call) for column, call in operator.aggregates if column in operator.listed)
+        lists = {call: self._new("values", call.type) for call in collected}
+        others = tuple((column, call) for column, call in operator.aggregates if column not in operator.listed)
+        collecting = replace(
+            operator, aggregates=(*others, *((c, call) for call, c in lists.items())), listed=frozenset()
+        )
+        grouped = self._grouped(node, collecting, self.lower(node.inputs[0]), node.inputs[0])
+        made = self._streamed(collecting, grouped)
+        kept = ", ".join(map(name_of, (*operator.keys, *(column for column, _ in others), *made.extras)))
+        ordered = ", ".join(f"sort_array({name_of(c)}) AS {name_of(c)}" for c in lists.values())
+        found = ", ".join(
+            f"{percentile(name_of(lists[values_of(calls[c])]), calls[c])} AS {name_of(c)}"
+            for c in node.columns
+            if c in operator.listed
+        )
+        return replace(made, text=f"SELECT {kept}, {found} FROM (SELECT {kept}, {ordered} FROM ({made.text}))")
 
     def _two_halves(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
         """Both halves and the exchange between them."""
@@ -388,8 +412,9 @@ class Lowering(Straight):
 
     def _partition_by_partition(self, node: Physical, operator: Any, partitions: int) -> Lowered:
         """Spark puts the partitions of all inputs side by side, and does not see that those of one number belong together."""
-        text = self._set_of(" UNION ALL ", node, operator.inputs, operator.columns)
         number = self._new("_p", pa.int32())
+        numbered = [(*listed, *self.lower(c).carriers) for c, listed in zip(node.inputs, operator.inputs, strict=True)]
+        text = self._set_of(" UNION ALL ", node, numbered, (*operator.columns, number))
         reads = [range(i, partitions * len(node.inputs), partitions) for i in range(partitions)]
         frame = narrow(self._query(text), reads, number.spark_name)
         return Lowered(self._rows_of(frame), (number,), (number,), numbered=True)

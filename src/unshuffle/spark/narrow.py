@@ -37,7 +37,7 @@ def narrow(
 
     `belongs` is the number of the output partition that a row belongs to: others are left out. `order` is how the rows of
     each output partition are then sorted: name, descending, NULLs first. It is believed. `partitions` is how many the input
-    is expected to have; by default, as many as `reads` names."""
+    is expected to have; by default, as many as `reads` names. A frame with a column of that name has the number already."""
     spark = frame.sparkSession
     # An adaptive plan would run its stages now, and might merge partitions.
     with temporarily(spark, **{"spark.sql.adaptive.enabled": False}):
@@ -47,11 +47,17 @@ def narrow(
         if rdd.getNumPartitions() != expected:
             raise InternalError(f"a fragment has {rdd.getNumPartitions()} partitions, {expected} were expected")
         amount = planned._jdf.queryExecution().optimizedPlan().stats()
-        merged = unclaimed(spark, _attributes(planned), _grouped(spark, rdd, reads), amount)
-        merged = merged.select("*", F.spark_partition_id().alias(number))
-        if belongs is not None:
-            merged = merged.where(belongs == F.col(quote(number)))
-        rows = merged._jdf.queryExecution().toRdd().setName(f"narrowed {told_inside(planned)}")
+        merged, rows = planned, _grouped(spark, rdd, reads)
+        if number not in frame.columns:
+            merged = unclaimed(spark, _attributes(planned), rows, amount).select(
+                "*", F.spark_partition_id().alias(number)
+            )
+            if belongs is not None:
+                merged = merged.where(belongs == F.col(quote(number)))
+            rows = merged._jdf.queryExecution().toRdd()
+        elif belongs is not None:
+            raise InternalError("rows that have numbers are not divided anew")
+        rows = rows.setName(f"narrowed {told_inside(planned)}")
     return claimed(spark, _attributes(merged), rows, number, order, amount)
 
 

@@ -20,6 +20,7 @@ from unshuffle.errors import InternalError
 from unshuffle.properties import HashFunction, Partitioned, RangeFunction, Sorted, Within
 from unshuffle.spark.columns import column
 from unshuffle.spark.numbering import number_of
+from unshuffle.spark.own_range import OwnRange
 from unshuffle.spark.stored_scan import Piece, stored_scan
 from unshuffle.streams.logical_partitions import logical_partitions
 
@@ -38,11 +39,14 @@ def rows(spark: SparkSession, operator: ops.FileScan, number: str, predicate: Ex
     if not isinstance(function, HashFunction | RangeFunction):
         raise InternalError(f"{scan.label} cannot be read as {function}")
     found = logical_partitions(scan.stream.manifest, function, scan.within)
-    belongs = None
+    belongs: SparkColumn | OwnRange | None = None
     if found.filtered:
         if not isinstance(layout, Partitioned):
             raise InternalError(f"rows of {scan.label} cannot be told apart by {layout}")
-        belongs = number_of(spark, layout, lambda each: each.name)
+        if isinstance(function, RangeFunction) and OwnRange.serves(function):
+            belongs = OwnRange(function, [each.name for each in layout.columns], number)
+        else:
+            belongs = number_of(spark, layout, lambda each: each.name)
     pieces = [
         [
             Piece(scan.stream.path_of(part.file), part.file.bytes, part.start, part.length, 0, part.whole)

@@ -26,6 +26,7 @@ from unshuffle.algebra.sql import quote
 from unshuffle.spark.bridge import sequence, singleton
 from unshuffle.spark.claims import Order, claimed, statistics
 from unshuffle.spark.columns import frame_of, jvm, scala_map
+from unshuffle.spark.own_range import OwnRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def stored_scan(
     partitions: Sequence[Sequence[Piece]],
     number: str,
     *,
-    belongs: Column | None = None,
+    belongs: Column | OwnRange | None = None,
     predicate: Column | None = None,
     order: Order = (),
     rows: int | None = None,
@@ -54,24 +55,28 @@ def stored_scan(
 ) -> DataFrame:
     """The rows of the pieces with the schema's columns, and the number of their logical partition under the name `number`.
 
-    `belongs` is the number that a row belongs to: others are left out, of pieces that are not whole. `predicate` is pushed
+    `belongs` is the number that a row belongs to, or the ranges of the partitions: other rows are left out, of pieces that
+    are not whole. `predicate` is pushed
     into the reader as far as Spark can, and is applied. `order` is how the rows of each logical partition are sorted: name,
     descending, NULLs first. It is believed. `rows` and `bytes` are how much the pieces hold; by default, bytes are those of
     the files."""
     whole = f"{number}_whole"
     constants = [StructField(number, IntegerType(), False)]
     constants += [StructField(whole, BooleanType(), False)] if belongs is not None else []
+    ranges = belongs if isinstance(belongs, OwnRange) else None
+    constants += ranges.fields if ranges is not None else []
     relation = _relation(spark, schema, StructType(constants))
     output = relation.output()
     attributes = [output.apply(i) for i in range(output.size())]
-    rdd = _rdd(spark, relation.relation(), _pushed(spark, relation, predicate), partitions)
+    rdd = _rdd(spark, relation.relation(), _pushed(spark, relation, predicate), partitions, ranges)
     size = sum(piece.length for pieces in partitions for piece in pieces) if bytes is None else bytes
     frame = claimed(spark, attributes, rdd, number, order, statistics(spark, rows, size))
     if predicate is not None:
         frame = frame.where(predicate)
     if belongs is None:
         return frame
-    return frame.where(F.col(quote(whole)) | (belongs == F.col(quote(number)))).drop(whole)
+    is_own = F.expr(ranges.condition) if ranges is not None else belongs == F.col(quote(number))
+    return frame.where(F.col(quote(whole)) | is_own).drop(*(field.name for field in constants[1:]))
 
 
 def _relation(spark: SparkSession, schema: StructType, constants: StructType) -> Any:
@@ -102,7 +107,9 @@ def _pushed(spark: SparkSession, relation: Any, predicate: Column | None) -> Any
     return scan.pushedDownFilters() if scan.nodeName().startswith("Scan parquet") else sequence(spark, [])
 
 
-def _rdd(spark: SparkSession, files: Any, pushed: Any, partitions: Sequence[Sequence[Piece]]) -> Any:
+def _rdd(
+    spark: SparkSession, files: Any, pushed: Any, partitions: Sequence[Sequence[Piece]], ranges: OwnRange | None
+) -> Any:
     java = jvm(spark)
     datasources = java.org.apache.spark.sql.execution.datasources
     reader = files.fileFormat().buildReaderWithPartitionValues(
@@ -118,7 +125,7 @@ def _rdd(spark: SparkSession, files: Any, pushed: Any, partitions: Sequence[Sequ
     return datasources.FileScanRDD(
         spark._jsparkSession,
         reader,
-        sequence(spark, _file_partitions(spark, partitions, files.partitionSchema().length())),
+        sequence(spark, _file_partitions(spark, partitions, files.partitionSchema().length(), ranges)),
         files.schema(),
         sequence(spark, []),
         nothing,
@@ -126,7 +133,9 @@ def _rdd(spark: SparkSession, files: Any, pushed: Any, partitions: Sequence[Sequ
     )
 
 
-def _file_partitions(spark: SparkSession, partitions: Sequence[Sequence[Piece]], width: int) -> list[Any]:
+def _file_partitions(
+    spark: SparkSession, partitions: Sequence[Sequence[Piece]], width: int, ranges: OwnRange | None
+) -> list[Any]:
     java, gateway = jvm(spark), spark.sparkContext._gateway
     assert gateway is not None
     datasources = java.org.apache.spark.sql.execution.datasources
@@ -141,6 +150,9 @@ def _file_partitions(spark: SparkSession, partitions: Sequence[Sequence[Piece]],
     made = []
     for number, pieces in enumerate(partitions):
         rows = {whole: _constants(row_of(width), number, whole) for whole in {piece.whole for piece in pieces}}
+        if ranges is not None:
+            for row in rows.values():
+                ranges.fill(spark, row, 2, number)
         files = gateway.new_array(file_of, len(pieces))
         for i, each in enumerate(pieces):
             files[i] = file_of(
