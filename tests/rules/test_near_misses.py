@@ -211,6 +211,8 @@ OUTPUT both TO "a.parquet" USING Parquet();
         ("ORDER BY b LIMIT 100", "t", False),
         ("ORDER BY b LIMIT 100", "some", True),
         ("LIMIT 100", "some", True),
+        ("WHERE rand() < 0.5", "t", False),
+        ("WHERE rand() < 0.5", "some", True),
         ("WHERE b > 1", "t", True),
         ("WHERE b > 1", "some", True),
     ],
