@@ -332,6 +332,17 @@ def test_many_groups_of_lists_are_sorted_and_few_are_hashed() -> None:
     assert costs(1e5)[0] > costs(1e5)[1]
 
 
+@pytest.mark.parametrize("guard", [None, Ref(Column(10, "flag", pa.bool_()))])
+def test_a_state_of_any_width_costs_more_whether_its_filter_holds_or_not(guard: Ref | None) -> None:
+    model, rows, groups = CostModel(Machine(cores=2)), Amount(1e6, 1e7, 2, 1 / 2), Amount(1e5, 1e6, 2, 1 / 2)
+    struct = Call("named_struct", (Ref(B),), pa.struct([("v0", pa.int64())]))
+    number, picked = (
+        model.cost(ops.StreamAggregate((A,), ((C, call),)), [rows], groups).seconds
+        for call in (AggregateCall("max_by", (value, Ref(B)), value.type, where=guard) for value in (Ref(B), struct))
+    )
+    assert number < picked
+
+
 def test_wide_decimals_cost_more() -> None:
     model = CostModel(Machine(cores=2))
     rows = Amount(1e6, 1e7, 2, 1 / 2)
