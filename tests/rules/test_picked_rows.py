@@ -3,8 +3,13 @@ runs it."""
 
 from __future__ import annotations
 
-import pytest
+import tempfile
+from pathlib import Path
 
+import pytest
+from benchmarks.described import Described, parse
+
+from unshuffle.algebra import operators as ops
 from unshuffle.optimizer import optimize
 from unshuffle.rules.picked_rows import pick_from_rows
 
@@ -40,3 +45,21 @@ def test_is_left_alone(query: str) -> None:
 
 def test_first_rows_are_not_computed_twice() -> None:
     assert not is_looked_up("select a, max_by(s, b) from (select * from t limit 100) group by a")
+
+
+@pytest.mark.parametrize(("by", "rows"), [("ts", 1e6), ("status", 1e7 / 3)])
+def test_rows_that_tie_are_all_looked_at(by: str, rows: float) -> None:
+    """One row of each group has the greatest of many values; of few values many have."""
+    described = Described(Path(tempfile.mkdtemp(prefix="unshuffle-tests-")), parse(EVENTS))
+    found = optimize(described.bind(f"select account, max_by(kind, {by}) from log group by account"))
+    (join,) = (node for root in found.roots for node in root.walk() if isinstance(node.operator, ops.HashJoin))
+    assert join.amount.rows == pytest.approx(rows)
+
+
+EVENTS = """
+log rows=10000000
+    account string distinct=1000000
+    ts bigint distinct=10000000
+    status int distinct=3
+    kind string distinct=20
+"""

@@ -90,11 +90,19 @@ def _is_picked(call: AggregateCall, extreme: Column) -> Expression:
 
 
 def rows_with_extremes(join: Join, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    """The rows that something is picked from: about one of each group, which no statistics of columns tell."""
-    groups = cast(GroupBy, cast(Group, join.right).expressions[0])
-    on_keys = replace(join, condition=conjunction(conjuncts(join.condition)[: len(groups.keys)]))
-    met = estimate(on_keys, inputs, facts)
-    return replace(met, rows=min(met.rows, inputs[1].rows))
+    """The rows that something is picked from, which no statistics of columns tell: one of each group, or as many as have
+    the same value where there are fewer values than rows in a group."""
+    keys = len(cast(GroupBy, cast(Group, join.right).expressions[0]).keys)
+    same, wanted = (conjunction(part) for part in _parted(conjuncts(join.condition), keys))
+    met = estimate(replace(join, condition=same), inputs, facts)
+    rows, groups = inputs
+    compared = (columns_of(wanted) if wanted is not None else frozenset()) & frozenset(join.left.columns)
+    values = max((rows.distinct((column,)) for column in compared), default=1.0)
+    return replace(met, rows=min(met.rows, max(groups.rows, rows.rows / max(1.0, values))))
+
+
+def _parted(conditions: Sequence[Expression], place: int) -> tuple[Sequence[Expression], Sequence[Expression]]:
+    return conditions[:place], conditions[place:]
 
 
 RULES = (pick_from_rows,)
