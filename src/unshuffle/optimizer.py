@@ -18,6 +18,7 @@ from unshuffle.algebra.expressions import walk as parts
 from unshuffle.algebra.logical import (
     Filter,
     Foreign,
+    Join,
     Output,
     PartialGroupBy,
     PartialTop,
@@ -37,10 +38,11 @@ from unshuffle.cost.machine import Machine, this_machine
 from unshuffle.cost.model import CostModel
 from unshuffle.properties import Delivered, Dependencies, Exactly, Partitioned, Replicated, Required
 from unshuffle.properties.through import through_project
-from unshuffle.rules import aggregates, decompose, joins, listed, super_operators, tops
+from unshuffle.rules import aggregates, decompose, joins, listed, picked_rows, super_operators, tops
 from unshuffle.rules.implement import Implement
 from unshuffle.rules.joins import gather_joins, order_joins
 from unshuffle.rules.normalize import normalize_script
+from unshuffle.rules.picked_rows import pick_from_rows, rows_with_extremes
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.rules.sorted_inputs import is_sorted_as_planned
 from unshuffle.search.implementation import Implementation
@@ -50,7 +52,14 @@ from unshuffle.search.output_ranges import known_ranges
 from unshuffle.search.ranked import Ranking
 from unshuffle.search.trace import Trace
 
-EXPLORATION = (*joins.RULES, *aggregates.RULES, *tops.RULES, *decompose.RULES, *super_operators.RULES)
+EXPLORATION = (
+    *joins.RULES,
+    *aggregates.RULES,
+    *tops.RULES,
+    *decompose.RULES,
+    *picked_rows.RULES,
+    *super_operators.RULES,
+)
 # What may be switched off by name: without any of these a plan is as good as it is written, or as good as the others make it.
 RULE_NAMES = frozenset(rule.__name__ for rule in EXPLORATION) | super_operators.NAMES
 
@@ -231,7 +240,8 @@ class _Run:
                 yield kept + cost, plans[: len(outputs)], tuple(apart)
 
     def _estimate(self, node: Plan, inputs: Sequence[Any], facts: Dependencies) -> Any:
-        """The two halves of aggregates and limits yield rows for each partition, which the machine has a say in."""
+        """The two halves of aggregates and limits yield rows for each partition, which the machine has a say in; what a rule
+        made may be known better by the rule."""
         match node:
             case PartialGroupBy(keys=keys):
                 given = inputs[0]
@@ -243,6 +253,8 @@ class _Run:
                 given = inputs[0]
                 count = self._tasks(cast(Group, node.child))
                 return replace(given, rows=min(given.rows, float(limit * count)))
+            case Join() if self.memo.made_by(node) == pick_from_rows.__name__:
+                return rows_with_extremes(node, inputs, facts)
             case _:
                 return estimate(node, inputs, facts)
 

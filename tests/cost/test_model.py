@@ -305,7 +305,7 @@ def test_a_single_number_is_sorted_by_its_digits() -> None:
         model.cost(ops.LocalSort(keys, (A, B)), [rows], rows).seconds
         for keys in (SORTED, (asc(A), asc(B)), (asc(text),))
     )
-    assert one < two == string
+    assert one < two < string
 
 
 def test_large_hash_tables_are_slower_than_small_ones() -> None:
@@ -341,6 +341,17 @@ def test_percentiles_are_found_sooner_in_sorted_lists() -> None:
         for listed in (frozenset[Column](), frozenset((D,)))
     )
     assert listed < counted
+
+
+@pytest.mark.parametrize("guard", [None, Ref(Column(10, "flag", pa.bool_()))])
+def test_a_state_of_any_width_costs_more_whether_its_filter_holds_or_not(guard: Ref | None) -> None:
+    model, rows, groups = CostModel(Machine(cores=2)), Amount(1e6, 1e7, 2, 1 / 2), Amount(1e5, 1e6, 2, 1 / 2)
+    struct = Call("named_struct", (Ref(B),), pa.struct([("v0", pa.int64())]))
+    number, picked = (
+        model.cost(ops.StreamAggregate((A,), ((C, call),)), [rows], groups).seconds
+        for call in (AggregateCall("max_by", (value, Ref(B)), value.type, where=guard) for value in (Ref(B), struct))
+    )
+    assert number < picked
 
 
 def test_wide_decimals_cost_more() -> None:

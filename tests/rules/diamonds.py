@@ -12,12 +12,14 @@ from unshuffle.algebra.logical import (
     Filter,
     GroupBy,
     Join,
+    Limit,
     Plan,
     Project,
     Reference,
     SetKind,
     SetOperation,
     Shared,
+    Sort,
     Window,
 )
 from unshuffle.catalog.joins import JoinKind
@@ -38,6 +40,8 @@ class Diamonds(Draw):
             below: Plan = self.scan("t", a=True, b=True, c=True)
             if self.pick(True, False):
                 below = Filter(below, self.condition(below.columns, 1))
+            if self.pick(True, False, False):  # rows that tie in every column are alike
+                below = Limit(Sort(below, self.order(below.columns)), self.pick(2, 4, 8))
             self._shared = Shared("s", below)
 
     def leaf_use(self) -> Plan:

@@ -205,12 +205,62 @@ OUTPUT both TO "a.parquet" USING Parquet();
 """
 
 
-@pytest.mark.parametrize("second", ["t", "some"])
-@pytest.mark.parametrize(("limit", "is_taken"), [("ORDER BY b LIMIT 100", False), ("WHERE b > 1", True)])
-def test_first_rows_are_not_taken_into_a_pass(limit: str, is_taken: bool, second: str) -> None:
-    """Which rows a LIMIT lets through is nothing that a row tells, and may be others each time it is computed."""
+@pytest.mark.parametrize(
+    ("limit", "second", "is_taken"),
+    [
+        ("ORDER BY b LIMIT 100", "t", False),
+        ("ORDER BY b LIMIT 100", "some", True),
+        ("LIMIT 100", "some", True),
+        ("WHERE rand() < 0.5", "t", False),
+        ("WHERE rand() < 0.5", "some", True),
+        ("WHERE b > 1", "t", True),
+        ("WHERE b > 1", "some", True),
+    ],
+)
+def test_first_rows_are_the_input_of_a_pass_and_on_no_edge(limit: str, second: str, is_taken: bool) -> None:
+    """Which rows a LIMIT lets through is nothing that a row tells."""
     rules = optimize(bind_script(FIRST_ROWS.format(limit=limit, second=second))).trace.rules
     assert ("diamond_join" in rules) == is_taken
+
+
+def test_first_rows_that_others_read_as_well_are_computed_once() -> None:
+    """They may be others each time: the pass reads those that are kept, as the other reader does."""
+    found = optimize(bind_script(FIRST_ROWS.format(limit="LIMIT 100", second="some") + OTHER_READER))
+    operators = [node.operator for root in found.roots for node in root.walk()]
+    assert [each.rule for each in found.super_operators] == ["diamond_join"]
+    assert [spool.name for spool in found.spools] == ["some"]
+    assert sum(isinstance(each, ops.FirstRows) for each in operators) == 1
+    assert sum(isinstance(each, ops.ReadSpool) for each in operators) == 2
+
+
+OTHER_READER = 'OUTPUT some TO "b.parquet" USING Parquet();'
+
+
+@pytest.mark.parametrize("rule", TAKEN)
+def test_the_first_rows_of_a_pass(rule: str) -> None:
+    """Above the uppermost operator a LIMIT stands in nobody's way."""
+    for order in ("", "order by 1"):
+        assert rule in fired(f"select * from ({TAKEN[rule]}) {order} limit 10")
+
+
+FIRST_OF_A_BRANCH = """
+select a, n from (select a, count(*) n from t group by a order by n limit 3)
+union all select a, max(b) from t group by a"""
+
+
+def test_first_groups_of_a_branch_are_left_alone() -> None:
+    """Which groups are among the first is told by no group."""
+    assert not fired(FIRST_OF_A_BRANCH)
+
+
+FIRST_OF_EACH_GROUP = """
+select a, sum(b) s from {ranked} where place <= 2 group by a
+union all select a, count(*) from {ranked} group by a"""
+
+
+def test_first_rows_of_each_group_are_told_by_their_place() -> None:
+    ranked = "select a, b, row_number() over (partition by a order by c, b) place from t"
+    assert "diamond_union" in fired(f"with r as ({ranked}) {FIRST_OF_EACH_GROUP.format(ranked='r')}")
 
 
 def test_a_branch_filters_before_its_aggregates_do() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from tests.rules.differential import differences, quick
 
 from unshuffle import Session
-from unshuffle.algebra.logical import GroupBy, Plan, Reference, Shared, walk
+from unshuffle.algebra.logical import GroupBy, Join, Plan, Reference, Shared, walk
 from unshuffle.algebra.multijoin import MultiJoin
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.cost.cardinality import estimate
@@ -25,6 +25,7 @@ from unshuffle.optimizer import EXPLORATION
 from unshuffle.rules import super_operators
 from unshuffle.rules.joins import gather_joins
 from unshuffle.rules.normalize import normalize
+from unshuffle.rules.picked_rows import pick_from_rows
 from unshuffle.rules.rewriting import Rewriting
 from unshuffle.search.memo import Group, Memo, with_inputs
 from unshuffle.search.trace import Trace
@@ -86,11 +87,15 @@ KINDS = ("join", "left join", "right join", "full join", "left semi join", "left
 
 
 class Queries:
-    """Draws texts of queries."""
+    """Draws texts of queries, of tables or of the first rows of one."""
 
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)
-        self._table = self._draw.choice(("t", "t", "t", "t", "z"))
+        self._table = self._draw.choice(("t", "t", "t", "t", "z", "f"))
+
+    def text(self, shape: str) -> str:
+        first = f"with f as (select * from t order by id limit {self.pick(1, 20, 40)}) " if self._table == "f" else ""
+        return first + str(getattr(self, shape)())
 
     def pick(self, *choices: Any) -> Any:
         return self._draw.choice(choices)
@@ -180,8 +185,8 @@ SHAPES = (
 )  # fmt: skip
 
 
-def forced(session: Session, query: str) -> Plan:
-    """The plan with super-operators wherever there are some."""
+def forced(session: Session, query: str, rules: Collection[str] = super_operators.NAMES) -> Plan:
+    """The plan with what these rules made wherever there is some."""
     (output,) = session._bind_what(query, None).outputs
     numbers = ColumnNumbers(1 + max(column.id for node in walk(output.plan) for column in node.columns))
     memo = Memo(estimate, EXPLORATION, numbers, Trace())
@@ -191,7 +196,7 @@ def forced(session: Session, query: str) -> Plan:
 
     def written(group: Group) -> Plan:
         ways = [each for each in group.expressions if not isinstance(each, MultiJoin)]
-        chosen = next((each for each in ways if memo.made_by(each) in super_operators.NAMES), ways[0])
+        chosen = next((each for each in ways if memo.made_by(each) in rules), ways[0])
         if isinstance(chosen, Reference):
             rowset: Any = chosen.rowset
             if rowset.number not in shared:
@@ -206,8 +211,7 @@ def forced(session: Session, query: str) -> Plan:
 def test_the_rows_are_those_of_plain_spark(session: Session, part: int) -> None:
     drawn = []
     for seed in range(part * QUERIES // 4, (part + 1) * QUERIES // 4):
-        queries = Queries(seed)
-        drawn.append(getattr(queries, SHAPES[seed % len(SHAPES)])())
+        drawn.append(Queries(seed).text(SHAPES[seed % len(SHAPES)]))
     found = differences(session, [(query, forced(session, query)) for query in dict.fromkeys(drawn)])
     assert not found, "\n".join(f"{query}\n  {rows}" for query, rows in found.items())
 
@@ -231,6 +235,50 @@ def test_values_picked_from_one_row_are_picked_once(session: Session) -> None:
     calls = [call.function for node in walk(plan) if isinstance(node, GroupBy) for _, call in node.aggregates]
     assert sorted(calls) == ["count", "count", "max_by", "max_by", "min_by", "min_by"]
     assert not differences(session, [(PICKS, plan)])
+
+
+COMPUTED = """
+    select i, max_by(s, id) a, max_by(upper(s), id) b, max_by(coalesce(s, k, 'none'), id) c, max_by(k, id) d,
+        max_by(s, n) filter (where x > 1) e, max_by(coalesce(s, 'none'), n) filter (where x > 1) f
+    from t group by i
+"""
+
+
+def test_what_is_told_by_picked_values_is_computed_of_them(session: Session) -> None:
+    """In a group of which no row is picked, nothing is: not even what a function makes of NULLs."""
+    plan = forced(session, COMPUTED)
+    calls = [call for node in walk(plan) if isinstance(node, GroupBy) for _, call in node.aggregates]
+    assert sorted(len(call.arguments[0].type or ()) for call in calls) == [1, 2]
+    assert not differences(session, [(COMPUTED, plan)])
+
+
+ORDERS = (
+    "id",
+    "if(i > 1, id, null)",
+    "if(i > 3, id, null)",
+    "if(id % 7 = 0, double('NaN'), -id)",
+    "-cast(id as decimal(20, 2))",
+)
+
+
+def picked(seed: int) -> str:
+    """Texts that are picked by what never ties, of all rows of a group and of some."""
+    draw = random.Random(seed)
+    keys, order, table = draw.choice(KEYS), draw.choice(ORDERS), draw.choice("tttz")
+    calls = [f"{draw.choice(('max_by', 'min_by'))}(s, {order})", "count(*)", draw.choice(AGGREGATES)]
+    calls += [f"max_by(k, {draw.choice(ORDERS)}) filter (where {draw.choice(FILTERS)})"] * draw.choice((0, 1))
+    calls += [f"max_by({value}, {order})" for value in draw.choice(((), ("n",), ("d", "upper(s)")))]
+    named = ", ".join(f"{call} c{place}" for place, call in enumerate(calls))
+    return f"select {', '.join(keys)}, {named} from {table} group by {', '.join(keys)}"
+
+
+def test_what_is_picked_can_be_looked_up_in_the_rows(session: Session) -> None:
+    queries = list(dict.fromkeys(picked(seed) for seed in range(60)))
+    plans = {query: forced(session, query, [pick_from_rows.__name__]) for query in queries}
+    looked_up = [query for query, plan in plans.items() if any(isinstance(node, Join) for node in walk(plan))]
+    assert len(looked_up) > 30
+    found = differences(session, list(plans.items()))
+    assert not found, "\n".join(f"{query}\n  {rows}" for query, rows in found.items())
 
 
 def test_argmax_is_max_by_the_other_way_round(session: Session) -> None:

@@ -147,6 +147,15 @@ _KEEP_OBJECTS = frozenset(
         "string_agg",
     )
 )
+# Aggregates whose state is a value of each of their arguments.
+_KEEP_VALUES = frozenset(("min", "max", "min_by", "max_by", "first", "first_value", "last", "last_value", "any_value"))
+
+
+def is_fixed(type: DataType) -> bool:
+    """Does a value take the same room as any other? Spark can then change it in place."""
+    if type is None:
+        return False
+    return bool(pa.types.is_primitive(type) or pa.types.is_decimal(type) or pa.types.is_null(type))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +175,12 @@ class AggregateCall:
     def keeps_object(self) -> bool:
         """Is its state an object that grows with its group, and not a value or a few?"""
         return self.function in _KEEP_OBJECTS
+
+    @property
+    def keeps_unfixed(self) -> bool:
+        """Is its state a value of any width, a text or a struct? Spark finds groups of such states in sorted rows only, with
+        code that it does not compile as a whole, and copies the value each time that it takes another."""
+        return self.function in _KEEP_VALUES and not all(is_fixed(part.type) for part in self.arguments)
 
 
 @dataclass(frozen=True, slots=True)

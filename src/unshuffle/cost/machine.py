@@ -43,9 +43,8 @@ class Machine:
     stream_group_row: float = 30e-9  # the same when groups come one after another
     call_row: float = 7e-9  # for each aggregate function
     object_row: float = 250e-9  # beyond that, if its state is an object that grows: a list, all values of a percentile
-    counted_row: float = (
-        190e-9  # beyond that, if the object counts each value: a percentile that is not of a sorted list
-    )
+    counted_row: float = 190e-9  # beyond that, if it counts each value: a percentile that is not of a sorted list
+    unfixed_row: float = 200e-9  # beyond that, if its state is a text or a struct
     new_group: float = 150e-9  # for each group that comes out of a hash table
     build_row: float = 200e-9  # a join's hash table
     probe_row: float = 65e-9

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import AggregateCall, Expression, Ref
+from unshuffle.algebra.expressions import AggregateCall, Expression, Ref, is_fixed
 from unshuffle.algebra.physical import Amount, Cost, PhysicalOperator
 from unshuffle.algebra.predicates import conjuncts
 from unshuffle.catalog.schema import Column, DataType
@@ -54,6 +54,9 @@ COUNT_VALUES = frozenset(("median", "mode", "percentile", "percentile_cont", "pe
 BESIDE = 0.3
 # A radix sort takes about as long as so many levels of comparisons.
 RADIX_LEVELS = 5.0
+# How many times as much it takes to compare rows by a text. Spark compares the first 8 bytes, which lie side by side; where
+# they are the same it looks into both rows, wherever these are.
+COMPARED_TEXT = 1.6
 
 Amounts = Sequence[Amount]
 Rule = Callable[["CostModel", Any, Amounts, Amount], Cost]
@@ -132,14 +135,17 @@ class CostModel:
         levels = log2(max(2.0, runs))
         if len(keys) == 1 and _has_digits(keys[0].column.type):
             levels = min(levels, RADIX_LEVELS)
+        elif not all(is_fixed(key.column.type) for key in keys):
+            levels *= COMPARED_TEXT
         return self.machine.sort_row + self.machine.compare * levels
 
     def calls(self, aggregates: Sequence[tuple[Column, AggregateCall]], listed: Collection[Column] = ()) -> float:
         """Seconds a row to update aggregates."""
         objects = sum(call.keeps_object for _, call in aggregates)
+        unfixed = sum(call.keeps_unfixed for _, call in aggregates)
         counted = sum(call.function in COUNT_VALUES and column not in listed for column, call in aggregates)
-        each = self.machine.call_row * len(aggregates) + self.machine.object_row * objects
-        each += self.machine.counted_row * counted
+        each = self.machine.call_row * len(aggregates) + self.machine.counted_row * counted
+        each += self.machine.object_row * objects + self.machine.unfixed_row * unfixed
         return each + self.decimals([call for _, call in aggregates])
 
     def decimals(self, made: Sequence[Any]) -> float:

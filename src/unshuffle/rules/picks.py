@@ -3,21 +3,32 @@
     max_by(event, ts), max_by(machine, ts)     is     max_by(struct(event, machine), ts), and its fields
 
 Spark keeps a state for each, and compares for each, with every row; the row is the same. (In SCOPE they are ARGMAX and
-ARGMIN.) Where rows tie, the values picked are now of one row, as any of them may be.
+ARGMIN.) Where rows tie, the values picked are now of one row, as any of them may be. What can be computed of values that
+are picked is not kept beside them, but computed once a group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
-from unshuffle.algebra.expressions import AggregateCall, Call, Expression, Field, Literal, Ref
+from unshuffle.algebra.expressions import (
+    AggregateCall,
+    Call,
+    Case,
+    Expression,
+    Field,
+    Literal,
+    Ref,
+    columns_of,
+    is_fixed,
+)
 from unshuffle.algebra.logical import GroupBy, Plan, Project
 from unshuffle.catalog.schema import Column
+from unshuffle.rules.conditions import is_movable, substitute
 from unshuffle.rules.rewriting import Rewriting
-from unshuffle.rules.sorted_inputs import is_fixed
 
 _BY_ANOTHER = frozenset(("max_by", "min_by"))
 _BY_PLACE = frozenset(("first", "first_value", "last", "last_value", "any_value"))
@@ -44,10 +55,12 @@ def pick_once(plan: Plan, context: Rewriting) -> Plan | None:
     made: list[tuple[Column, AggregateCall]] = [each for each in plan.aggregates if each[0] not in gone]
     values: dict[Column, Expression] = {}
     for calls in joined:
-        column, call = _together(calls, context)
+        kept = _kept([call.arguments[0] for _, call in calls])
+        column, call = _together(calls[0][1], kept, context)
         made.append((column, call))
-        for place, (each, one) in enumerate(calls):
-            values[each] = Field(Ref(column), f"v{place}", one.type)
+        fields = {value: Field(Ref(column), f"v{place}", value.type) for place, value in enumerate(kept)}
+        for each, one in calls:
+            values[each] = _of_fields(one.arguments[0], fields, column)
     return Project(GroupBy(plan.child, plan.keys, tuple(made)), tuple((c, values.get(c, Ref(c))) for c in plan.columns))
 
 
@@ -56,12 +69,29 @@ def _are_worth_it(calls: Calls) -> bool:
     return len(calls) > 1 and None not in types and not all(map(is_fixed, types))
 
 
-def _together(calls: Calls, context: Rewriting) -> tuple[Column, AggregateCall]:
-    fields = [(f"v{place}", call.arguments[0]) for place, (_, call) in enumerate(calls)]
+def _kept(values: Sequence[Expression]) -> list[Expression]:
+    """The values without those that can be computed of others among them."""
+    columns = {value.column for value in values if isinstance(value, Ref)}
+    return [value for value in dict.fromkeys(values) if isinstance(value, Ref) or not _is_told_by(value, columns)]
+
+
+def _is_told_by(value: Expression, columns: set[Column]) -> bool:
+    return columns_of(value) <= columns and is_movable(value)
+
+
+def _of_fields(value: Expression, fields: Mapping[Expression, Expression], picked: Column) -> Expression:
+    if value in fields:
+        return fields[value]
+    # Of no row nothing is picked, while a function of nothing but NULLs may give a value.
+    computed = substitute(value, {known.column: field for known, field in fields.items() if isinstance(known, Ref)})
+    return Case(((Call("isnotnull", (Ref(picked),), pa.bool_()), computed),), None, value.type)
+
+
+def _together(like: AggregateCall, kept: Sequence[Expression], context: Rewriting) -> tuple[Column, AggregateCall]:
+    fields = [(f"v{place}", value) for place, value in enumerate(kept)]
     type = pa.struct([pa.field(name, value.type) for name, value in fields])
     parts = tuple(part for name, value in fields for part in (Literal(name, pa.string()), value))
-    first = calls[0][1]
-    picked = replace(first, arguments=(Call("named_struct", parts, type), *first.arguments[1:]), type=type)
+    picked = replace(like, arguments=(Call("named_struct", parts, type), *like.arguments[1:]), type=type)
     return context.numbers.new("picked", type), picked
 
 

@@ -24,12 +24,10 @@ import pyarrow as pa
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.expressions import AggregateCall
 from unshuffle.algebra.physical import Physical, PhysicalOperator
-from unshuffle.catalog.schema import Column, DataType
+from unshuffle.catalog.schema import Column
 from unshuffle.properties import JoinKey, Partitioned, RandomMerge, Sorted, Within
 
 Order = tuple[Sorted, ...]
-# Aggregates whose state is a value of their arguments.
-_KEEP_VALUES = frozenset(("min", "max", "min_by", "max_by", "first", "first_value", "last", "last_value", "any_value"))
 _ROW_BY_ROW = (ops.Select, ops.Compute, ops.Rename)
 
 
@@ -60,9 +58,7 @@ def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[Physical])
 
 def is_hashed(keys: Sequence[Column], aggregates: Sequence[tuple[Column, AggregateCall]]) -> bool:
     """Does Spark find the groups in a hash table?"""
-    calls = [call for _, call in aggregates]
-    kept = [part for call in calls if call.function in _KEEP_VALUES for part in call.arguments]
-    return not keys or keeps_objects(aggregates) or all(is_fixed(part.type) for part in kept)
+    return not keys or keeps_objects(aggregates) or not any(call.keeps_unfixed for _, call in aggregates)
 
 
 def keeps_objects(aggregates: Sequence[tuple[Column, AggregateCall]]) -> bool:
@@ -73,13 +69,6 @@ def keeps_objects(aggregates: Sequence[tuple[Column, AggregateCall]]) -> bool:
 def can_stream(keys: Sequence[Column]) -> bool:
     """Can it be seen to be sorted by the keys?"""
     return not any(_is_floating(key) for key in keys)
-
-
-def is_fixed(type: DataType) -> bool:
-    """Does a value take the same room as any other? Spark can then change it in place."""
-    if type is None:
-        return False
-    return bool(pa.types.is_primitive(type) or pa.types.is_decimal(type) or pa.types.is_null(type))
 
 
 def _is_hidden(key: JoinKey, side: int) -> bool:

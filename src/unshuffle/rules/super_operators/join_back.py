@@ -29,6 +29,7 @@ from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.rules.conditions import is_movable, substitute
 from unshuffle.rules.decompose import window_as_join
+from unshuffle.rules.picked_rows import pick_from_rows
 from unshuffle.rules.super_operators.abstract import Branch, Edge, cores, edges, reaches
 from unshuffle.rules.super_operators.beside import KEEPS_GROUPS, KEEPS_ROWS, Beside, beside, with_groups
 from unshuffle.rules.super_operators.diamond_join import filtered, joined, keys_above, keys_compared
@@ -56,7 +57,7 @@ def min_and_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
 
     Not if a filter chooses the rows that the value is of: the first row in order need not have it, and the rest would have to
     be held back (section 3.2, Figure 13)."""
-    if not isinstance(plan, Join) or plan.condition is None or _was_window(plan, memo):
+    if not isinstance(plan, Join) or plan.condition is None or _was_one_operator(plan, memo):
         return
     for side in (0, 1):
         for back in _backs(plan, side, _has_one_extreme):
@@ -73,7 +74,7 @@ def join_with_own_aggregates(plan: Plan, memo: Memo) -> Iterator[Plan]:
     `window_as_join`.
 
     Not if a filter chooses the rows that are aggregated, as above."""
-    if not isinstance(plan, Join) or plan.condition is None or _was_window(plan, memo):
+    if not isinstance(plan, Join) or plan.condition is None or _was_one_operator(plan, memo):
         return
     for side in (0, 1):
         make = beside if plan.kind in KEEPS_ROWS[side] else with_groups if plan.kind is KEEPS_GROUPS[side] else None
@@ -82,8 +83,9 @@ def join_with_own_aggregates(plan: Plan, memo: Memo) -> Iterator[Plan]:
                 yield make(plan, _beside(back, memo), memo)
 
 
-def _was_window(plan: Join, memo: Memo) -> bool:
-    return memo.made_by(plan) == window_as_join.__name__
+def _was_one_operator(plan: Join, memo: Memo) -> bool:
+    """Is it another rule's way to take apart what reads its input once?"""
+    return memo.made_by(plan) in (window_as_join.__name__, pick_from_rows.__name__)
 
 
 def _has_one_extreme(grouping: GroupBy) -> bool:

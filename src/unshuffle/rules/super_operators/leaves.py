@@ -2,6 +2,9 @@
 
 It is the same group of the memo, or files that are read twice: a query that names a table twice has two scans of it, under
 different columns and often with different ones. Then the leaf is a scan of all of them.
+
+What may have other rows each time it is computed (after a LIMIT, from a user's code) is an input only as a rowset that a
+script names. That is computed once and kept, and the pass reads it from there, as all its other readers do.
 """
 
 from __future__ import annotations
@@ -12,10 +15,10 @@ from itertools import product
 from typing import cast
 
 from unshuffle.algebra.expressions import Expression, Ref
-from unshuffle.algebra.logical import Plan, Scan, TableScan
+from unshuffle.algebra.logical import Plan, Reference, Scan, TableScan
 from unshuffle.catalog.schema import Column
 from unshuffle.rules.super_operators.abstract import Edge
-from unshuffle.search.memo import is_repeatable
+from unshuffle.search.memo import Group, is_repeatable
 
 Leaf = Scan | TableScan
 
@@ -29,6 +32,8 @@ def common_leaves(ways: Sequence[Sequence[Edge]]) -> Iterator[tuple[Plan, list[E
             same = [next(e for e in edges if e.bottom is edge.bottom) for edges in ways]
             if is_repeatable(edge.bottom):
                 yield cast(Plan, edge.bottom), same
+            elif edge.shared:
+                yield _as_kept(ways[0], same)
             return
     scans = [[edge for edge in edges if isinstance(edge.bottom.expressions[0], Scan | TableScan)] for edges in ways]
     for chosen in product(*scans):
@@ -36,6 +41,21 @@ def common_leaves(ways: Sequence[Sequence[Edge]]) -> Iterator[tuple[Plan, list[E
         if found is not None:
             yield found
             return
+
+
+def _as_kept(ways: Sequence[Edge], same: Sequence[Edge]) -> tuple[Plan, list[Edge]]:
+    """A shared rowset as the first branch reads it, and not computed anew."""
+    rowset = same[0].bottom
+    use, read = next(
+        (edge.bottom, each)
+        for edge in ways
+        for each in edge.bottom.expressions
+        if isinstance(each, Reference) and cast(Group, each.rowset) is rowset
+    )
+    names: dict[Column, Expression] = {
+        kept: Ref(column) for column, kept in zip(read.columns, rowset.columns, strict=True)
+    }
+    return cast(Plan, use), [replace(edge.over(names), bottom=use) for edge in same]
 
 
 def _scanned_once(chosen: Sequence[Edge]) -> tuple[Plan, list[Edge]] | None:
