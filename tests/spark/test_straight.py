@@ -52,6 +52,8 @@ UNDERSTOOD = [
     "select transform(tags, t -> upper(t)), filter(tags, t -> t != 'x'), aggregate(array(1, 2), 0, (a, x) -> a + x) as s from nested",
     "select exists(tags, t -> t = 'x'), forall(tags, t -> t is not null), struct(1 as a, 2 as b), named_struct('a', 1) from nested",
     "select map('a', 1), array(1, 2), array(id, 2) from sales",
+    "select struct(id, s.amount, id + 1, person as who, 2) as r, struct(id, person).person as p from sales s",
+    "select r.amount from (select collect_list(struct(id, amount)) as r from sales where id = 1)",
     "select (a.place).city from nested a",
     "select * except (amount, day) from sales",
     "select s.*, p.name from sales s join people p on s.person = p.pid",
@@ -159,6 +161,7 @@ UNDERSTOOD = [
 FOREIGN = [
     "select id, tag from nested lateral view explode(tags) t as tag",
     "select explode(tags) from nested",
+    "select person, array_sort(collect_list(amount) respect nulls) from sales group by person",
     "select * from sales tablesample (100 percent)",
     "select * from (select person, paid, amount from sales) pivot (sum(amount) for paid in (true, false))",
     "select id from range(5)",

@@ -39,6 +39,8 @@ _DATE_UNITS = {"dateadd", "date_add", "datediff", "date_diff", "timestampadd", "
 # SCOPE's names for functions of Spark's that take their arguments the other way round.
 _TURNED = {"argmax": "max_by", "argmin": "min_by"}
 _GROUPING_TIME = {"window", "session_window", "window_time"}
+# Functions that take NULLs for values unless told otherwise. Others that are told to, such as lists, are left to Spark.
+_RESPECT_NULLS = {"first", "first_value", "last", "last_value", "any_value", "nth_value", "lead", "lag"}
 
 
 def transform(binder: ExpressionBinder, node: exp.Expr) -> Expression:
@@ -88,8 +90,11 @@ def bind_call(
     if distinct:
         arguments = [*arguments[0].expressions, *arguments[1:]]
     if arguments and isinstance(arguments[-1], exp.IgnoreNulls | exp.RespectNulls):
+        _check_nulls(function.name, arguments[-1])
         ignore_nulls = ignore_nulls or isinstance(arguments[-1], exp.IgnoreNulls)
         arguments = [*arguments[:-1], arguments[-1].this]
+    if function.name == "struct":
+        return _struct(binder, arguments)
     if function.name == "count" and not distinct and any(isinstance(a, exp.Star) for a in arguments):
         arguments = [exp.Literal.number(1)]  # count(*) is count(1)
     if any(
@@ -123,6 +128,28 @@ def bind_call(
     if ignore_nulls:
         raise NotUnderstood("IGNORE NULLS")
     return Call(function.name, bound, result, function.deterministic)
+
+
+def _check_nulls(name: str, node: exp.Expr) -> None:
+    if isinstance(node, exp.RespectNulls) and name.lower() not in _RESPECT_NULLS:
+        raise NotUnderstood(f"RESPECT NULLS of {name}")
+
+
+def _struct(binder: ExpressionBinder, arguments: list[exp.Expr]) -> Expression:
+    """With the names that Spark gives its fields: for it, columns have other names here."""
+    parts: list[Expression] = []
+    for place, argument in enumerate(arguments, 1):
+        match argument:
+            case exp.Alias():
+                name, value = argument.alias, argument.this
+            case exp.PropertyEQ():
+                name, value = argument.this.name, argument.expression
+            case exp.Column() | exp.Dot():
+                name, value = argument.name, argument
+            case _:
+                name, value = f"col{place}", argument
+        parts += [Literal(name, pa.string()), binder.bind(value)]
+    return Call("named_struct", tuple(parts), None)
 
 
 def _with_unit(binder: ExpressionBinder, function: Function, arguments: list[exp.Expr]) -> Expression:
@@ -188,6 +215,7 @@ def within_group(binder: ExpressionBinder, node: exp.Expr) -> Expression:
 def ignoring_nulls(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     if not isinstance(node.this, exp.Anonymous):
         raise NotUnderstood("IGNORE NULLS")
+    _check_nulls(node.this.name, node)
     return bind_call(binder, node.this.name, list(node.this.expressions), node.this, isinstance(node, exp.IgnoreNulls))
 
 
