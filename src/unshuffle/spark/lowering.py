@@ -45,6 +45,7 @@ from unshuffle.properties import (
     HashFunction,
     InitialPartitioning,
     JoinKey,
+    PartialMerge,
     Partitioned,
     RangeFunction,
     Repartitioning,
@@ -220,21 +221,26 @@ class Lowering(Straight):
         return self._streamed(operator, self._grouped(node, operator, self.lower(node.inputs[0]), node.inputs[0]))
 
     def _two_halves(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
-        """Both halves and the exchange between them."""
+        """Both halves, the exchange between them, and what combines findings on the way."""
         moves, below = [], node.inputs[0]
-        while isinstance(below.operator, ops.Move | ops.LocalSort):
+        while isinstance(below.operator, ops.Move) or _is_on_the_way(below.operator):
             moves += [below] if isinstance(below.operator, ops.Move) else []
             below = below.inputs[0]
         half: Any = below.operator
-        if len(moves) > 1 or getattr(half, "phase", None) != "partial" or half.keys != operator.keys:
+        levels = list(reversed(moves[1:]))
+        apart = any(not isinstance(getattr(move.operator, "how", None), PartialMerge) for move in levels)
+        if apart or getattr(half, "phase", None) != "partial" or half.keys != operator.keys:
             raise InternalError("the halves of an aggregate are further apart than an exchange")
         given = self.lower(below.inputs[0])
-        if not moves or not operator.keys:
+        if not moves or not (operator.keys or levels):
             # Without keys Spark has but one place to bring the findings to.
             return self._streamed(operator, self._grouped(node, operator, given, below.inputs[0]))
         sent, sending = self._sent(given, moves[0])
         made = self._grouped(node, operator, sent, node.inputs[0])
-        frame = bridge.exchanged_between_halves(self._query(made.text), sending)
+        for level in levels:
+            self.sendings[id(level)] = bridge.SendByHash((bridge.FRAGMENT,), level.amount.partitions, numbered=True)
+        fragments = [level.amount.partitions for level in levels]
+        frame = bridge.exchanged_between_halves(self._query(made.text), sending, fragments)
         return replace(made, text=self._rows_of(frame))
 
     def _grouped(self, node: Physical, operator: Any, given: Lowered, below: Physical) -> Lowered:
@@ -603,11 +609,17 @@ def _number(given: Lowered) -> Column:
 def _moved(move: Physical) -> tuple[Column, ...]:
     """What an exchange moves: of a partial aggregate, what that is made of."""
     below = move.inputs[0]
-    while isinstance(below.operator, ops.LocalSort):
+    while _is_on_the_way(below.operator):
         below = below.inputs[0]
     if getattr(below.operator, "phase", None) == "partial":
         below = below.inputs[0]
     return below.columns
+
+
+def _is_on_the_way(operator: Any) -> bool:
+    """Does it stand between the halves of an aggregate, below the exchange that brings equal keys together?"""
+    is_gathered = isinstance(operator, ops.Move) and isinstance(operator.how, PartialMerge)
+    return is_gathered or isinstance(operator, ops.LocalSort) or getattr(operator, "phase", None) == "combining"
 
 
 def _are_whole(reads: Sequence[Sequence[int]]) -> bool:
