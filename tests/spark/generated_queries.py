@@ -207,6 +207,6 @@ def machines(partition_bytes: float) -> list[Machine]:
         Machine(**free, broadcast_bytes=0.0),
         Machine(**free, broadcast_bytes=0.0, hash_group_row=1e-5, new_group=1e-5, build_row=1e-4, probe_row=1e-5),
         Machine(**free, broadcast_bytes=0.0, sort_row=1e-4, compare=1e-5),
-        Machine(**(free | {"connection": 1e-3}), fan_in=2),
+        Machine(**(free | {"connection": 1e-4}), fan_in=2, scan_row=1e-3, sort_row=1e-4, send_row=1e-5),
         Machine(cores=2),
     ]

@@ -40,6 +40,8 @@ def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[Physical])
             return is_hashed(keys, aggregates)
         case ops.StreamAggregate(keys=keys) if keys:
             return not _is_combined(inputs[0]) and _fits(inputs[0], in_input_order(keys, inputs[0]))
+        case ops.HashJoin() | ops.MergeJoin() | ops.LoopJoin() if any(map(_is_combined, inputs)):
+            return False  # only what goes straight to its final half is combined by Spark
         case ops.MergeJoin(by=by):
             straight = not any(each.descending or not each.nulls_first for each in by)
             return (

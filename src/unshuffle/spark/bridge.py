@@ -69,6 +69,22 @@ def exchanged_between_halves(grouped: DataFrame, sending: Sending, fragments: Se
     return _standing_in(spark, execution.optimizedPlan(), plan)
 
 
+def grouped_where_they_lie(grouped: DataFrame) -> DataFrame:
+    """A GROUP BY of each partition by itself: groups are there once for each partition that has rows of them."""
+    spark = grouped.sparkSession
+    execution = grouped._jdf.queryExecution()
+    if _would_not_end(spark, execution.sparkPlan()):
+        return grouped  # groups that are whole are as right
+    final, above = execution.sparkPlan(), []
+    while not final.nodeName().endswith("Aggregate"):
+        above.append(final)
+        final = _only_child(final)
+    plan = _aggregate(spark, final, final.aggregateExpressions(), final.resultExpressions(), _only_child(final))
+    for operator in reversed(above):
+        plan = operator.withNewChildren(sequence(spark, [plan]))
+    return _standing_in(spark, execution.optimizedPlan(), plan)
+
+
 # The column with the number of the partition that a finding comes from.
 FRAGMENT = "_fragment"
 
@@ -98,15 +114,23 @@ def _combined(spark: SparkSession, final: Any, partial: Any, below: Any) -> Any:
         call.copy(call.aggregateFunction(), merging, call.isDistinct(), none, call.resultId())
         for call in (calls.apply(i) for i in range(calls.size()))
     ]
+    after_fragment = 1
+    return _aggregate(spark, final, sequence(spark, merged), partial.resultExpressions(), below, after_fragment)
+
+
+def _aggregate(spark: SparkSession, final: Any, calls: Any, made: Any, below: Any, more_columns: int = 0) -> Any:
+    """One like the final half of an aggregate, that requires no distribution of its input."""
+    none = singleton(jvm(spark).scala, "None")
+    results = [calls.apply(i).resultAttribute() for i in range(calls.size())]
     return java_class(spark, final.getClass().getName())(
-        none,  # no distribution is required of its input
+        none,
         False,
         none,
         final.groupingExpressions(),
-        sequence(spark, merged),
-        sequence(spark, [call.resultAttribute() for call in merged]),
-        final.initialInputBufferOffset() + 1,  # after the number of the fragment
-        partial.resultExpressions(),
+        calls,
+        sequence(spark, results),
+        final.initialInputBufferOffset() + more_columns,
+        made,
         below,
     )
 

@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import Cast, Expression, Ref
+from unshuffle.algebra.expressions import AggregateCall, Call, Cast, Expression, Literal, Ref
 from unshuffle.algebra.logical import Plan
 from unshuffle.algebra.physical import Physical
 from unshuffle.algebra.sql import quote
@@ -57,6 +57,7 @@ from unshuffle.properties import (
     Within,
 )
 from unshuffle.properties.layouts import connections
+from unshuffle.rules.aggregates import MERGED_BY
 from unshuffle.rules.sorted_inputs import in_input_order, keeps_objects, seen_order
 from unshuffle.spark import bridge, stored, user_operators
 from unshuffle.spark.columns import ordered
@@ -217,7 +218,7 @@ class Lowering(Straight):
         if operator.phase == "final":
             return self._two_halves(node, operator)
         if operator.phase == "partial":
-            raise InternalError("a partial aggregate stands without its final one")
+            return self._findings(node, operator)
         return self._streamed(operator, self._grouped(node, operator, self.lower(node.inputs[0]), node.inputs[0]))
 
     def _two_halves(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
@@ -229,13 +230,15 @@ class Lowering(Straight):
         half: Any = below.operator
         levels = list(reversed(moves[1:]))
         apart = any(not isinstance(getattr(move.operator, "how", None), PartialMerge) for move in levels)
-        if apart or getattr(half, "phase", None) != "partial" or half.keys != operator.keys:
+        if getattr(half, "phase", None) != "partial":
+            return self._put_together(node, operator)
+        if apart or half.keys != operator.keys:
             raise InternalError("the halves of an aggregate are further apart than an exchange")
         given = self.lower(below.inputs[0])
         if not moves or not (operator.keys or levels):
             # Without keys Spark has but one place to bring the findings to.
             return self._streamed(operator, self._grouped(node, operator, given, below.inputs[0]))
-        sent, sending = self._sent(given, moves[0])
+        sent, sending = self._sent(given, moves[0], below.inputs[0].columns)
         made = self._grouped(node, operator, sent, node.inputs[0])
         for level in levels:
             self.sendings[id(level)] = bridge.SendByHash((bridge.FRAGMENT,), level.amount.partitions, numbered=True)
@@ -243,11 +246,35 @@ class Lowering(Straight):
         frame = bridge.exchanged_between_halves(self._query(made.text), sending, fragments)
         return replace(made, text=self._rows_of(frame))
 
-    def _grouped(self, node: Physical, operator: Any, given: Lowered, below: Physical) -> Lowered:
-        """Grouped by the keys, in the order that rows are sorted in, and by the carriers, which they determine."""
+    def _findings(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
+        """What is found in each partition, as columns: such findings pass through a join on the way to their final half."""
+        given, (below,) = self.lower(node.inputs[0]), node.inputs
+        if not isinstance(node.delivered.partitioning, Partitioned | Within):
+            given = Lowered(given.text)  # nothing is to be grouped by what rows lie by
+        made = self._grouped(node, operator, given, below)
+        if _is_serial(below):
+            return made
+        return replace(made, text=self._rows_of(bridge.grouped_where_they_lie(self._query(made.text))))
+
+    def _put_together(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
+        """The final half of findings that are columns."""
+        pairs = zip(operator.aggregates, operator.states, strict=True)
+        merged = [(column, _merged(call, state)) for (column, call), state in pairs]
+        return self._grouped(node, operator, self.lower(node.inputs[0]), node.inputs[0], merged)
+
+    def _grouped(
+        self,
+        node: Physical,
+        operator: Any,
+        given: Lowered,
+        below: Physical,
+        calls: Sequence[tuple[Column, Expression]] | None = None,
+    ) -> Lowered:
+        """Grouped by the keys, in the order that rows are sorted in, and by the carriers, which they determine. What is
+        computed of each group are the operator's aggregates, or other `calls` in their place."""
         keys = _with_carriers(in_input_order(operator.keys, below), given, below)
         kept = self._carried(given, node, {c: c for c in node.columns})
-        made = [self._as(column, call) for column, call in operator.aggregates]
+        made = [self._as(column, call) for column, call in (operator.aggregates if calls is None else calls)]
         listed = ", ".join([*map(name_of, operator.keys), *made, *map(name_of, kept.extras)])
         grouping = f" GROUP BY {', '.join(map(name_of, keys))}" if keys else ""
         # Spark streams what it cannot keep in a hash table of rows of a fixed width, such as a string.
@@ -271,7 +298,7 @@ class Lowering(Straight):
         if exchanges and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):
             # Spark would push the join below what laid out its input, and then exchange anew.
             left = replace(left, text=self._rows_of(bridge.planned(self._query(left.text))))
-        if in_pairs and all(isinstance(child.operator, ops.Move) for child in node.inputs):
+        if in_pairs and all(isinstance(_unsorted(child).operator, ops.Move) for child in node.inputs):
             right = self._apart(right, operator.keys[0])
         number = next(self._aliases)
         names = (f"left_{number}", f"right_{number}")
@@ -493,7 +520,7 @@ class Lowering(Straight):
         if isinstance(how, InitialPartitioning) and isinstance(how.scheme, Scattered):
             number = how.scheme.partitions or node.amount.partitions
             return Lowered(f"SELECT /*+ REPARTITION({number}) */ * FROM ({_only(given, node.columns)})")
-        sent, sending = self._sent(given, node)
+        sent, sending = self._sent(given, node, node.inputs[0].columns)
         match sending:
             case bridge.SendToOne():
                 return replace(sent, text=f"SELECT /*+ REPARTITION(1) */ * FROM ({sent.text})")
@@ -521,14 +548,14 @@ class Lowering(Straight):
         frame = narrow(frame, reads, number.spark_name, belongs, partitions=old.function.partitions)
         return Lowered(self._rows_of(frame), (number,), (number,), numbered=True)
 
-    def _sent(self, given: Lowered, move: Physical) -> tuple[Lowered, bridge.Sending]:
-        """The rows with what they are to be sent by, and how."""
-        sent, self.sendings[id(move)] = self._to_send(given, move)
+    def _sent(self, given: Lowered, move: Physical, columns: Sequence[Column]) -> tuple[Lowered, bridge.Sending]:
+        """The rows with what they are to be sent by, and how: these columns of them."""
+        sent, self.sendings[id(move)] = self._to_send(given, move, columns)
         return sent, self.sendings[id(move)]
 
-    def _to_send(self, given: Lowered, move: Physical) -> tuple[Lowered, bridge.Sending]:
+    def _to_send(self, given: Lowered, move: Physical, columns: Sequence[Column]) -> tuple[Lowered, bridge.Sending]:
         scheme = getattr(move.operator.how, "scheme", None)  # type: ignore[attr-defined]
-        text = _only(given, _moved(move))
+        text = _only(given, columns)
         match scheme:
             case None:
                 return Lowered(text), bridge.SendToOne()
@@ -593,6 +620,13 @@ class Lowering(Straight):
         return name_of(column) if type_ in (None, column.type) else self._expression(Cast(Ref(column), type_))
 
 
+def _unsorted(node: Physical) -> Physical:
+    """What is sorted: a sort comes to be where an operator needs it, and nothing is written for it."""
+    while isinstance(node.operator, ops.LocalSort):
+        (node,) = node.inputs
+    return node
+
+
 def _covering(join: Physical) -> Physical | None:
     """The input of a join that is copied to where the other can have matches."""
     return next((each for each in join.inputs if isinstance(each.delivered.partitioning, Covering)), None)
@@ -606,14 +640,13 @@ def _number(given: Lowered) -> Column:
     return numbers[0]
 
 
-def _moved(move: Physical) -> tuple[Column, ...]:
-    """What an exchange moves: of a partial aggregate, what that is made of."""
-    below = move.inputs[0]
-    while _is_on_the_way(below.operator):
-        below = below.inputs[0]
-    if getattr(below.operator, "phase", None) == "partial":
-        below = below.inputs[0]
-    return below.columns
+def _merged(call: AggregateCall, state: Column) -> Expression:
+    """What findings are together, as the aggregate of all rows would be. Counts of nothing are 0, where their sum is NULL."""
+    made: Expression = AggregateCall(MERGED_BY[call.function], (Ref(state),), call.type)
+    if call.function == "count":
+        return Call("coalesce", (made, Literal(0, pa.int64())), pa.int64())
+    # A sum of decimals has more digits than what is summed up.
+    return Cast(made, call.type) if call.function == "sum" and pa.types.is_decimal(call.type) else made
 
 
 def _is_on_the_way(operator: Any) -> bool:
