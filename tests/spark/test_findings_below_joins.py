@@ -4,9 +4,12 @@ Such plans are seldom the cheapest over few rows. Of all plans of a query in ord
 
 from __future__ import annotations
 
+import os
+import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,9 +24,10 @@ from unshuffle.spark import faithful
 from unshuffle.spark.lowering import lowering
 from unshuffle.verify import verify
 
-from .generated_queries import machines, write_tables
+from .generated_queries import FAMILIES, machines, write_tables
 
 pytestmark = pytest.mark.spark
+GENERATED = 600 if "UNSHUFFLE_SOAK" in os.environ else 30
 CALLS = """
     sum(t.b) as s, count(t.b) as n, count(t.d) filter (where t.b > 1) as some, min(t.b) as low, max(t.d) as high, sum(t.d) as ds,
     bool_or(t.b > 3) as any, every(t.b < 5) as all
@@ -65,7 +69,11 @@ def sides(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Side
     plain = spark.newSession()
     for table in folder.iterdir():
         plain.createDataFrame(pq.read_table(table)).createOrReplaceTempView(table.stem)
-    return Sides(plain, Session(spark.newSession(), tables=folder))
+    ours = spark.newSession()
+    ours.conf.set(
+        "spark.sql.shuffle.partitions", "2"
+    )  # Spark would take its own number under a join if that were larger
+    return Sides(plain, Session(ours, tables=folder))
 
 
 def below_a_join(optimized: Optimized) -> bool:
@@ -92,19 +100,52 @@ def plans(session: Session, query: str, machine: Machine) -> Iterator[Optimized]
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_rows(sides: Sides, name: str) -> None:
-    query, seen = QUERIES[name], 0
-    expected = Counter(map(tuple, sides.plain.sql(query).collect()))
     for machine in machines(partition_bytes=1e6)[1:3]:
-        for _, optimized in zip(range(2), plans(sides.ours, query, machine), strict=False):
-            seen += 1
-            plan = optimized.outputs[0][1]
-            with lowering(sides.ours.spark, optimized) as lowered:
-                frame = lowered.output(plan, [column.name for column in plan.columns])
-                planned = faithful.as_planned(optimized, lowered.sendings)
-                assert not faithful.differences(planned, faithful.of_frame(frame))
-            assert frame.schema == sides.plain.sql(query).schema or frame.dtypes == sides.plain.sql(query).dtypes
-            assert Counter(map(tuple, frame.collect())) == expected
-    assert seen
+        assert check(sides, QUERIES[name], machine, most=2)
+
+
+@pytest.mark.parametrize("seed", range(GENERATED))
+def test_rows_of_generated_queries(sides: Sides, seed: int) -> None:
+    draw = random.Random(seed)
+    check(sides, generated(draw), draw.choice(machines(partition_bytes=1e6)[:4]), most=1)
+
+
+def check(sides: Sides, query: str, machine: Machine, most: int) -> int:
+    """Runs so many of the plans, and tells how many there were."""
+    seen, plain = 0, sides.plain.sql(query)
+    expected = Counter(map(tuple, plain.collect()))
+    for optimized in islice(plans(sides.ours, query, machine), most):
+        seen += 1
+        plan = optimized.outputs[0][1]
+        with lowering(sides.ours.spark, optimized) as lowered:
+            frame = lowered.output(plan, [column.name for column in plan.columns])
+            planned = faithful.as_planned(optimized, lowered.sendings)
+            assert not faithful.differences(planned, faithful.of_frame(frame)), query
+        assert frame.dtypes == plain.dtypes, query
+        assert Counter(map(tuple, frame.collect())) == expected, query
+    return seen
+
+
+def generated(draw: random.Random) -> str:
+    """Aggregates of one table over a join with another, or with itself."""
+    near, far = draw.choice(["t", "u", "v"]), draw.choice(["t", "u", "v", "none"])
+
+    def column(table: str, name: str, *families: str) -> str:
+        return f"{name}.{draw.choice(FAMILIES[table][draw.choice(families)])}"
+
+    family = draw.choice(["number", "number", "text", "amount"])
+    condition = f"{column(near, 'x', family)} = {column(far, 'y', family)}"
+    if draw.random() < 0.3:
+        condition += f" and {column(near, 'x', 'number')} < {column(far, 'y', 'number')} + 1"
+    keys = [column(near, "x", "text", "number") for _ in range(draw.choice([0, 0, 1]))]
+    keys += [column(far, "y", "text", "number", "amount") for _ in range(draw.choice([0, 1, 1, 2]))]
+    functions = ["sum", "count", "min", "max", "bit_xor", "bit_or"]
+    calls = [f"{draw.choice(functions)}({column(near, 'x', 'number')})" for _ in range(draw.choice([1, 2]))]
+    calls += draw.sample(["count(*)", f"sum({column(near, 'x', 'amount')})", f"max({column(near, 'x', 'amount')})"], 2)
+    named = [f"{each} as c{place}" for place, each in enumerate([*dict.fromkeys(keys), *calls])]
+    grouping = f" group by {', '.join(dict.fromkeys(keys))}" if keys else ""
+    sides = f"{near} as x join {far} as y" if draw.random() < 0.5 else f"{far} as y join {near} as x"
+    return f"select {', '.join(named)} from {sides} on {condition}{grouping}"
 
 
 @pytest.mark.parametrize("name", NEVER)

@@ -30,7 +30,7 @@ class Machine:
     block: float = 0.000_06  # to write and open one of the n x m pieces of a shuffle, each a file
     index_block: float = 0.000_015  # the same where the pieces of a task are in one file, with an index
 
-    connection: float = 0.000_02  # for a task to open one of the pieces that it reads
+    connection: float = 0.000_01  # for a task to open one of the pieces that it reads
     failure: float = 1e-5  # how likely a task fails at a connection that it reads from, and begins anew
     fan_in: int = 250  # connections beyond which findings are combined on the way (SIGMOD 2012, section 2.4.1)
 

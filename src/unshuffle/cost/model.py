@@ -380,7 +380,7 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
     # Of partitions that go whole to one place or another, a task writes one piece, and is read from once.
     is_whole = isinstance(op.how, PartialMerge)
     writing = Writing(given.rows, given.partitions, 1 if is_whole else output.partitions)
-    connections = max(1.0, given.partitions / max(1, output.partitions)) if is_whole else given.partitions
+    connections = max(1.0, given.partitions / max(1, output.partitions) if is_whole else given.partitions)
     writer = model.writer(writing)
     reading = model.elapsed(receiving, output)
     cpu = model.elapsed(sending + writing.sorting(m, writer), given) + reading

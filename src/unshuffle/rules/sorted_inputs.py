@@ -133,6 +133,8 @@ def seen_order(plan: Physical) -> Order:
             return tuple(key for key in layout.local if isinstance(key, Sorted))  # stored so, and told to Spark
         case ops.InOrder(keys=keys):
             return keys
+        case ops.StreamAggregate(phase="partial"):
+            return ()  # its findings are rows of a plan of their own
         case ops.StreamAggregate(keys=keys):
             return _ascending(in_input_order(keys, plan.inputs[0]))
         case ops.Windows(by=by, order=order):

@@ -298,7 +298,7 @@ class Lowering(Straight):
         if exchanges and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):
             # Spark would push the join below what laid out its input, and then exchange anew.
             left = replace(left, text=self._rows_of(bridge.planned(self._query(left.text))))
-        if in_pairs and all(isinstance(_unsorted(child).operator, ops.Move) for child in node.inputs):
+        if in_pairs and all(isinstance(child.operator, ops.Move) for child in node.inputs):
             right = self._apart(right, operator.keys[0])
         number = next(self._aliases)
         names = (f"left_{number}", f"right_{number}")
@@ -618,13 +618,6 @@ class Lowering(Straight):
 
     def _typed(self, column: Column, type_: DataType) -> str:
         return name_of(column) if type_ in (None, column.type) else self._expression(Cast(Ref(column), type_))
-
-
-def _unsorted(node: Physical) -> Physical:
-    """What is sorted: a sort comes to be where an operator needs it, and nothing is written for it."""
-    while isinstance(node.operator, ops.LocalSort):
-        (node,) = node.inputs
-    return node
 
 
 def _covering(join: Physical) -> Physical | None:
