@@ -274,6 +274,24 @@ def test_with_many_user_groups_the_last_aggregate_is_parallel(plan: Plan) -> Non
     assert first.alternative == "partitioned"
 
 
+def test_sums_are_found_below_a_join_that_repeats_rows(plan: Plan) -> None:
+    """A thousand rows of each key are one before they are sent to be joined; what was found meets all rows of the other input."""
+    many = """
+fact  rows=2000000000
+    k bigint distinct=2000000
+    v bigint
+dim  rows=50000000
+    id bigint distinct=2000000
+    name string distinct=20000 width=30
+"""
+    query = "select name, sum(v) as s, count(v) as n from fact join dim on fact.k = dim.id group by name"
+    chosen = plan(many, query, cores=8)
+    (join,) = nodes(chosen, ops.HashJoin)
+    below = join.inputs[0].inputs[0]
+    assert (moves(join.inputs[0]), below.operator.phase, below.operator.keys[0].name) == (["k"], "partial", "k")
+    assert next(node for node in chosen.walk() if hasattr(node.operator, "phase")).operator.phase == "final"
+
+
 def test_small_inputs_are_planned_serially(plan: Plan) -> None:
     chosen = plan(events(10_000, 20), CPU_HOURS, script=True, cores=8)
     assert all(isinstance(node.delivered.partitioning, Serial) for node in chosen.walk())

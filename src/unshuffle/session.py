@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 ExplainFormat = Literal["text", "json", "dot", "html"]
 Params = Mapping[str, object]
 
-# Rules whose plans Spark cannot be made to run: what a partial aggregate finds does not pass through a join.
-NOT_RUN = frozenset(("partial_aggregate_below_join",))
 _ROLES = {
     "extractor": Extractor,
     "processor": Processor,
@@ -570,7 +568,7 @@ class Session:
             # Not `getConf`, which copies every setting there is, one call of the JVM each.
             files = int(context._conf.get("spark.shuffle.sort.bypassMergeThreshold", str(machine.most_files)))
             machine = replace(machine, cores=context.defaultParallelism, most_files=files)
-        return Options(machine=machine, disabled=NOT_RUN | self._without, keeps=keeps)
+        return Options(machine=machine, disabled=self._without, keeps=keeps)
 
     @contextmanager
     def _failures_explained(self, script: Script) -> Iterator[None]:

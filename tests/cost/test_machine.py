@@ -45,6 +45,7 @@ def test_what_a_file_leaves_out_is_as_usual(tmp_path: Path) -> None:
         ({"machine": {"task_memory": 0}}, "more than 0"),
         ({"machine": {"cores": 0}}, "cores is 0"),
         ({"machine": {"cores": 2.5}}, "cores is 2.5"),
+        ({"machine": {"fan_in": 1}}, "fan_in is 1, and must be a whole number from 2"),
     ],
 )
 def test_a_bad_file_is_a_message(tmp_path: Path, content: object, said: str) -> None:

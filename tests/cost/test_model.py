@@ -91,6 +91,7 @@ EXAMPLES: list[tuple[Any, int]] = [
     (ops.Enlarge(logical.Expand(SCAN, ((C, A),), ((A,), ()), D)), 1),
     (ops.HashAggregate((A,), (SUM,)), 1),
     (ops.HashAggregate((), (SUM,), "partial"), 1),
+    (ops.HashAggregate((A,), (SUM,), "combining"), 1),
     (ops.HashAggregate((A,), (SUM,), "final", (B,)), 1),
     (ops.HashAggregate((A,), (SUM, LIST)), 1),
     (ops.StreamAggregate((A,), (SUM,)), 1),

@@ -17,7 +17,6 @@ from unshuffle.algebra import operators as ops
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.cost.machine import Machine
 from unshuffle.optimizer import Optimized, Options, optimize
-from unshuffle.session import NOT_RUN
 from unshuffle.spark.lowering import lowering
 from unshuffle.verify import verify
 
@@ -64,7 +63,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def planned(session: Session, query: str, machine: Machine) -> Optimized:
     """The plan, after its rows were found to be those of plain Spark."""
-    optimized = optimize(session._bind_what(query, None), Options(machine, NOT_RUN, keeps=False))
+    optimized = optimize(session._bind_what(query, None), Options(machine, keeps=False))
     verify(optimized)
     ((output, plan),) = optimized.outputs
     with lowering(session.spark, optimized) as lowered:

@@ -171,7 +171,7 @@ def _stands_alone(node: Physical) -> bool:
     below = node
     while isinstance(below.operator, ops.Move | ops.LocalSort | ops.PartialFirstRows):
         below = below.inputs[0]
-    is_half = getattr(below.operator, "phase", None) == "partial"
+    is_half = getattr(below.operator, "phase", None) in ("partial", "combining")
     return bool(node.columns) and not is_half and not isinstance(node.delivered.partitioning, Replicated)
 
 

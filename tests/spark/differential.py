@@ -16,7 +16,6 @@ from unshuffle import Session
 from unshuffle.optimizer import EXPLORATION, Optimized, Options, optimize
 from unshuffle.render.physical import physical_tree
 from unshuffle.render.text import text
-from unshuffle.session import NOT_RUN
 from unshuffle.spark import faithful
 from unshuffle.spark.lowering import Lowering, lowering
 from unshuffle.verify import verify
@@ -96,10 +95,10 @@ def problems(sides: Sides, seed: int, query: str) -> Iterator[str]:
 def _plans(session: Session, query: str, draw: random.Random) -> Iterator[Optimized]:
     """As planned for some machine, and again without some of the rules that were used."""
     script, machine = session._bind_what(query, None), draw.choice(MACHINES)
-    first = optimize(script, Options(machine, NOT_RUN, keeps=False))
+    first = optimize(script, Options(machine, keeps=False))
     used = [rule.__name__ for rule in EXPLORATION if first.trace.rules[rule.__name__]]
     disabled = {rule for rule in used if draw.random() < 0.5}
-    plans = [first, optimize(script, Options(machine, NOT_RUN | disabled, keeps=False))] if disabled else [first]
+    plans = [first, optimize(script, Options(machine, frozenset(disabled), keeps=False))] if disabled else [first]
     for optimized in plans:
         verify(optimized)
         yield optimized

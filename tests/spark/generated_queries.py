@@ -200,12 +200,13 @@ class Query:
 def machines(partition_bytes: float) -> list[Machine]:
     """For so few rows all plans would be serial. On these machines it costs nothing to start a task, and something else
     much; the last is a usual one."""
-    free = {"cores": 3, "stage": 1e-9, "task": 1e-9, "block": 1e-12, "file_piece_bytes": 500.0}
+    free = {"cores": 3, "stage": 1e-9, "task": 1e-9, "block": 1e-12, "connection": 1e-12, "file_piece_bytes": 500.0}
     free["partition_bytes"] = partition_bytes
     return [
         Machine(**free),
         Machine(**free, broadcast_bytes=0.0),
         Machine(**free, broadcast_bytes=0.0, hash_group_row=1e-5, new_group=1e-5, build_row=1e-4, probe_row=1e-5),
         Machine(**free, broadcast_bytes=0.0, sort_row=1e-4, compare=1e-5),
+        Machine(**(free | {"connection": 1e-4}), fan_in=2, scan_row=1e-3, sort_row=1e-4, send_row=1e-5),
         Machine(cores=2),
     ]

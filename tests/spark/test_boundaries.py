@@ -19,7 +19,6 @@ from unshuffle import Session
 from unshuffle.algebra import operators as ops
 from unshuffle.cost.machine import Machine
 from unshuffle.optimizer import Options, optimize
-from unshuffle.session import NOT_RUN
 from unshuffle.spark import faithful
 from unshuffle.spark.lowering import lowering
 from unshuffle.verify import verify
@@ -66,7 +65,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def exchanges(session: Session, query: str, machine: Machine = SCANS_TOO) -> tuple[list[ops.Move], list[Any]]:
     """The exchanges of the plan of a query, and its rows as Spark gives them, in order."""
-    optimized = optimize(session._bind_what(query, None), Options(machine, NOT_RUN, keeps=False))
+    optimized = optimize(session._bind_what(query, None), Options(machine, keeps=False))
     verify(optimized)
     ((output, plan),) = optimized.outputs
     with lowering(session.spark, optimized) as lowered:

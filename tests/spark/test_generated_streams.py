@@ -21,7 +21,6 @@ from unshuffle.algebra import operators as ops
 from unshuffle.optimizer import Options, optimize
 from unshuffle.partitions import Key, Order
 from unshuffle.properties import Partitioned
-from unshuffle.session import NOT_RUN
 
 from .differential import MACHINES, Sides, in_two_sessions, problems
 from .generated_queries import FAMILIES, Query, write_tables
@@ -79,7 +78,7 @@ def test_rows_and_layouts(sides: Sides, seed: int) -> None:
 def test_plans_read_streams_as_they_lie_or_in_place(sides: Sides) -> None:
     """Else the tests above would not show much."""
     scripts = [sides.ours._bind_what(Query(seed).text(), None) for seed in range(QUERIES)]
-    plans = [optimize(each, Options(m, NOT_RUN, keeps=False)) for each in scripts for m in MACHINES[:2]]
+    plans = [optimize(each, Options(m, keeps=False)) for each in scripts for m in MACHINES[:2]]
     scans = [n.operator for p in plans for r in p.roots for n in r.walk() if isinstance(n.operator, ops.FileScan)]
     assert sum(isinstance(scan.layout.partitioning, Partitioned) for scan in scans) >= 10
 
@@ -125,7 +124,7 @@ def test_by_the_first_characters_of_a_text(spark: SparkSession, tmp_path: Path) 
         for seed in range(4):
             assert list(problems(sides, seed, query)) == []
         for machine in MACHINES:
-            optimized = optimize(sides.ours._bind_what(query, None), Options(machine, NOT_RUN, keeps=False))
+            optimized = optimize(sides.ours._bind_what(query, None), Options(machine, keeps=False))
             nodes = [node.operator for node in optimized.outputs[0][1].walk()]
             by_ranges = any(
                 isinstance(n, ops.FileScan) and isinstance(n.layout.partitioning, Partitioned) for n in nodes

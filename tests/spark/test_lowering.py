@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from unshuffle import Session
 from unshuffle.algebra import operators as ops
 from unshuffle.optimizer import Options, optimize
-from unshuffle.session import NOT_RUN
 from unshuffle.spark import faithful
 from unshuffle.spark.lowering import _RULES, lowering
 from unshuffle.spark.session import temporarily
@@ -79,7 +78,7 @@ AS_PLANNED = [
 @pytest.mark.parametrize("query", AS_PLANNED)
 def test_exchanges_are_those_that_were_planned(session: Session, query: str, machine: int, partitions: int) -> None:
     """Whether Spark's own number of partitions is smaller or larger."""
-    optimized = optimize(session._bind_what(query, None), Options(MACHINES[machine], NOT_RUN, keeps=False))
+    optimized = optimize(session._bind_what(query, None), Options(MACHINES[machine], keeps=False))
     ((output, plan),) = optimized.outputs
     with lowering(session.spark, optimized) as lowered:
         frame = lowered.output(plan, [c.name for c in output.plan.columns])
@@ -90,7 +89,7 @@ def test_exchanges_are_those_that_were_planned(session: Session, query: str, mac
 
 def test_exchanges_that_spark_adds_are_told(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """This setting makes Spark send rows that lie well already: it wants them laid out by all keys of a group."""
-    monkeypatch.setattr(session, "_options", lambda keeps: Options(MACHINES[0], NOT_RUN, keeps))
+    monkeypatch.setattr(session, "_options", lambda keeps: Options(MACHINES[0], keeps=keeps))
     query = "select a, count(*) as n from (select a, s, max(b) as b from t group by a, s) group by a"
     rows = sorted(session.sql(query).collect(), key=str)
     assert session.fallbacks == ()
@@ -104,7 +103,7 @@ def test_exchanges_that_spark_adds_are_told(session: Session, monkeypatch: pytes
 def test_what_ends_in_an_exchange_is_left_to_spark_to_run_once(session: Session) -> None:
     query = "with g as (select a, s from t where b > 1) select x.a, y.s from g x join g y on x.a = y.a and x.s <> y.s"
     script = session._bind_what(query, None)
-    optimized = optimize(script, Options(MACHINES[0], NOT_RUN, keeps=False))
+    optimized = optimize(script, Options(MACHINES[0], keeps=False))
     assert [spool.kept for spool in optimized.spools] == [False]
     ((output, plan),) = optimized.outputs
     with lowering(session.spark, optimized) as lowered:

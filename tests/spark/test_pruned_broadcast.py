@@ -25,7 +25,6 @@ from unshuffle.properties import Covering, Partitioned, Replicated, Within
 from unshuffle.render.physical import physical_tree
 from unshuffle.render.text import text as in_words
 from unshuffle.rules.sorted_inputs import is_sorted_as_planned
-from unshuffle.session import NOT_RUN
 from unshuffle.spark import faithful
 from unshuffle.spark.lowering import lowering
 from unshuffle.verify import verify
@@ -144,7 +143,7 @@ def sides(
 
 
 def planned(session: Session, query: str | Path) -> Optimized:
-    options = Options(MACHINES[0], NOT_RUN, keeps=False, accepts=only_pruned)
+    options = Options(MACHINES[0], keeps=False, accepts=only_pruned)
     optimized = optimize(session._bind_what(query, None), options)
     verify(optimized)
     return optimized

@@ -10,7 +10,7 @@ import pytest
 
 from unshuffle.algebra import logical
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import Call, Ref, ScalarSubquery, WindowCall
+from unshuffle.algebra.expressions import AggregateCall, Call, Ref, ScalarSubquery, WindowCall
 from unshuffle.algebra.physical import Physical
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column, Dependency
@@ -24,6 +24,7 @@ from unshuffle.properties import (
     FullMerge,
     InitialPartitioning,
     JoinKey,
+    PartialMerge,
     RandomMerge,
     RangeFunction,
     Repartitioning,
@@ -103,6 +104,14 @@ def halves(between: Callable[[Physical], Physical] = lambda plan: plan) -> Physi
     return finished(send(between(begun()), A))
 
 
+def combined(
+    below: Physical | None = None, keys: tuple[Column, ...] = (A,), call: AggregateCall | None = None
+) -> Physical:
+    """A level of an aggregation tree: eight partitions in two, and what was found there as one."""
+    gathered = move(PartialMerge((0, 1) * 4, RandomMerge()), below or begun())
+    return node(ops.HashAggregate(keys, ((STATE, call or total(V)),), "combining"), gathered)
+
+
 def first_rows(count: int = 10, keys: tuple[object, ...] = (asc(B),), of_each: int = 10) -> Physical:
     top = node(ops.PartialFirstRows(of_each, (asc(B),), R.columns), R)
     one = move(FullMerge(SortMerge((asc(B),))), top)
@@ -159,6 +168,7 @@ GOOD: dict[str, Callable[[], Optimized]] = {
     "halves of an aggregate around a join": lambda: optimized(
         finished(send(join(INNER, begun(), copy(S), equal(A, X), "broadcast right"), A))
     ),
+    "an aggregation tree": lambda: optimized(finished(send(combined(), A))),
     "halves of a limit": lambda: optimized(first_rows(), [asc(B)]),
     "a broadcast join": lambda: optimized(join(LEFT, R, copy(S), equal(A, X), "broadcast right")),
     "a join whose one input covers the other": lambda: optimized(pruned()),
@@ -215,6 +225,7 @@ def asking(plan: logical.Plan) -> Optimized:
 
 
 SHUFFLED = grouped()
+(GATHERED,) = combined().inputs
 JOINED = joined()
 
 FAULTS: dict[str, tuple[Callable[[], Optimized], str]] = {
@@ -477,6 +488,23 @@ FAULTS: dict[str, tuple[Callable[[], Optimized], str]] = {
             )
         ),
         "brings together",
+    ),
+    "findings combined that nobody began": (
+        lambda: optimized(finished(send(combined(compute(R, A, (STATE, Ref(V)))), A))),
+        "nothing has begun",
+    ),
+    "findings combined and not finished": (lambda: optimized(combined()), "ends with the findings"),
+    "findings of another aggregate combined": (
+        lambda: optimized(finished(send(combined(call=total(B)), A))),
+        "does not combine",
+    ),
+    "findings combined whatever their keys": (
+        lambda: optimized(finished(send(combined(begun(keys=(A, B))), A))),
+        "of other keys",
+    ),
+    "fragments of other partitions than there are": (
+        lambda: optimized(finished(send(over(combined(), over(GATHERED, begun(scan("r", R.columns, pieces=4)))), A))),
+        "4 partitions cannot be gathered in 8 places",
     ),
     "findings grouped on": (
         lambda: optimized(node(ops.HashAggregate((A, STATE), ((SUM, total(V)),), "final", (STATE,)), send(begun(), A))),

@@ -6,6 +6,7 @@ it does to the layout of rows. Its inputs are not part of it; see `physical.Phys
 | FileScan, TableRead, Rows             | the leaves                                                                  |
 | Compute, Select, Enlarge              | Project, Filter, Expand: a row at a time                                    |
 | HashAggregate, StreamAggregate        | GroupBy and its two halves, PartialGroupBy and FinalGroupBy                 |
+| HashAggregate (combining)             | between the halves: findings of some partitions put together as findings    |
 | HashJoin, MergeJoin, LoopJoin         | Join                                                                        |
 | Concatenate, ConcatenatePartitions    | UNION ALL: of anything; of inputs laid out alike, keeping the layout        |
 | InOrder, FirstRows, PartialFirstRows  | Sort (a requirement, no work of its own), Limit, and the local half of one  |
@@ -262,14 +263,16 @@ class Enlarge(_Carries):
 
 
 class Phase:
-    """Which half of an aggregate: all of it, the part before an exchange, or the part after."""
+    """Which half of an aggregate: all of it, the part before an exchange, or the part after. Between the two, findings may
+    be combined: a vertex of an aggregation tree (SIGMOD 2012, section 2.4.1) takes findings in and yields findings."""
 
     COMPLETE: Literal["complete"] = "complete"
     PARTIAL: Literal["partial"] = "partial"
+    COMBINING: Literal["combining"] = "combining"
     FINAL: Literal["final"] = "final"
 
 
-PhaseName = Literal["complete", "partial", "final"]
+PhaseName = Literal["complete", "partial", "combining", "final"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +294,7 @@ class HashAggregate(_Carries):
         return column if column in self.keys else None
 
     def alternatives(self) -> tuple[Alternative, ...]:
-        if self.phase == "partial":
+        if self.phase in ("partial", "combining"):
             return requirements.row_by_row()
         return requirements.hash_aggregate(self.keys)
 

@@ -30,6 +30,10 @@ class Machine:
     block: float = 0.000_06  # to write and open one of the n x m pieces of a shuffle, each a file
     index_block: float = 0.000_015  # the same where the pieces of a task are in one file, with an index
 
+    connection: float = 0.000_01  # for a task to open one of the pieces that it reads
+    failure: float = 1e-5  # how likely a task fails at a connection that it reads from, and begins anew
+    fan_in: int = 250  # connections beyond which findings are combined on the way (SIGMOD 2012, section 2.4.1)
+
     most_files: int = 200  # partitions that Spark writes a file each for: spark.shuffle.sort.bypassMergeThreshold
 
     # --- a row at a time, on one core
@@ -131,8 +135,8 @@ def _constants(path: Path) -> dict[str, Any]:
 
 
 def _check(path: str | Path, name: str, value: Any) -> None:
-    if name in ("cores", "most_files"):
-        least_count = 1 if name == "cores" else 0
+    least_count = {"cores": 1, "most_files": 0, "fan_in": 2}.get(name)
+    if least_count is not None:
         if not isinstance(value, int) or isinstance(value, bool) or value < least_count:
             raise UserError(f"{path}: {name} is {value!r}, and must be a whole number from {least_count}")
         return

@@ -12,7 +12,7 @@ and the start of many tasks. One function an operator, in the table at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from math import log2
+from math import ceil, log2
 from typing import Any
 
 import pyarrow as pa
@@ -82,6 +82,16 @@ class CostModel:
         even = _Even(self.machine)
         return _RULES[type(operator)](even, operator, [_anyhow(each) for each in inputs], _anyhow(output)).seconds
 
+    def fragments(self, partitions: int) -> tuple[int, ...]:
+        """In how many fragments findings that lie in so many partitions may be combined before they go on: as few as keep a
+        task from more connections than it should have, or as many as all cores have work with. None where they are few."""
+        m = self.machine
+        if partitions <= m.fan_in:
+            return ()
+        least = ceil(partitions / m.fan_in)
+        all_cores = min(m.cores, m.fan_in, partitions // 2)
+        return (least, all_cores) if least < all_cores else (least,)
+
     def lies_well(self, amount: Amount) -> bool:
         """Would smaller partitions make no work on these rows faster? Not if every core can have its share of them, and a
         task can hold a partition."""
@@ -110,6 +120,14 @@ class CostModel:
 
     def waves(self, partitions: int) -> float:
         return self.machine.task * max(1.0, partitions / self.machine.cores)
+
+    def connecting(self, connections: float, partitions: int, reading: float) -> float:
+        """Seconds for the tasks of so many partitions to open the pieces they read, so many each, and what failures are to be
+        expected to cost: the more connections, the likelier is one, and it loses what the task has done by then (SIGMOD 2012,
+        section 2.4.1). That is half of its work on the average, and it is taken to work as long again on what it reads."""
+        m = self.machine
+        opening = m.connection * connections * max(1.0, partitions / m.cores)
+        return opening + min(1.0, m.failure * connections) * reading
 
     def copying(self, build: Amount) -> float:
         """Seconds for Spark to bring one stream to the task of another: in a job of its own, as it copies any other rows."""
@@ -355,7 +373,7 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
     match op.how:
         case Repartitioning(scheme=Replicated()):
             return _broadcast(model, given)
-        case PartialPartitioning() | PartialMerge():
+        case PartialPartitioning():
             return _read_in_place(model, 1.0, op, given, output)
         case Repartitioning() if op.readers is not None:
             return _read_in_place(model, op.readers, op, given, output)
@@ -367,15 +385,20 @@ def _move(model: CostModel, op: ops.Move, inputs: Amounts, output: Amount) -> Co
     ranged = isinstance(scheme, Partitioned) and isinstance(scheme.function, RangeFunction)
     sending = given.rows * (m.send_row + (m.range_row if ranged else 0.0))
     receiving = given.rows * m.receive_row
-    merge = op.how.merge if isinstance(op.how, Repartitioning | FullMerge) else None
+    merge = op.how.merge if isinstance(op.how, Repartitioning | FullMerge | PartialMerge) else None
     if isinstance(merge, SortMerge):
         receiving += given.rows * model.sorting(merge.keys, given.partitions)
-    writing = Writing(given.rows, given.partitions, output.partitions)
+    # Of partitions that go whole to one place or another, a task writes one piece, and is read from once.
+    is_whole = isinstance(op.how, PartialMerge)
+    writing = Writing(given.rows, given.partitions, 1 if is_whole else output.partitions)
+    connections = max(1.0, given.partitions / max(1, output.partitions) if is_whole else given.partitions)
     writer = model.writer(writing)
-    cpu = model.elapsed(sending + writing.sorting(m, writer), given) + model.elapsed(receiving, output)
+    reading = model.elapsed(receiving, output)
+    cpu = model.elapsed(sending + writing.sorting(m, writer), given) + reading
     disk = model.elapsed(given.bytes * m.disk_byte, given)
     network = model.elapsed(given.bytes * m.network_byte, output)
     startup = model.start(output.partitions) + writing.pieces(m, writer) / m.cores
+    startup += model.connecting(connections, output.partitions, reading + network)
     return Cost(cpu + disk + network + startup, cpu=cpu, disk=disk, network=network, startup=startup)
 
 

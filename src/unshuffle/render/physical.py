@@ -205,6 +205,8 @@ class Drawing:
         if isinstance(getattr(how, "scheme", None), Covering):
             return "Exchange", [("", "copy to where matches can be")]
         way = "read in place" if op.readers is not None else _TOPOLOGY[type(how)]
+        if isinstance(how, PartialMerge):
+            way = f"gather {len(how.groups):,} partitions in {max(how.groups) + 1:,}"
         boundaries = "chosen at run time" if op.samples else ""
         return "Exchange", [("", way), ("merging", self._merge(how)), ("boundaries", boundaries)]
 

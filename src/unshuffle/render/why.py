@@ -53,6 +53,9 @@ class Telling:
 
     def forced(self, kept: Kept) -> str:
         """Why an exchange or a sort is there."""
+        operator = kept.node.operator
+        if isinstance(operator, ops.Move) and isinstance(operator.how, PartialMerge):
+            return self._combined(kept.node)
         broken = kept.forced
         if broken is None:
             return "nothing needs it; the plan costs less with it"
@@ -65,6 +68,15 @@ class Telling:
             copies = self._copies(kept.node)
             return f"{self.operator(broken.node)} runs where its other input lies, and needs {asks}{copies}"
         return f"{self.operator(broken.node)} needs {asks}; {self._lies(kept, broken.given)}"
+
+    def _combined(self, node: Physical) -> str:
+        """Why findings are gathered in fragments."""
+        many, few = node.inputs[0].amount.partitions, node.amount.partitions
+        each = -(-many // few)
+        return (
+            f"{many:,} partitions have findings, and a task is to read from at most {self._machine.fan_in:,}: they are "
+            f"combined in {few:,} fragments first, each of at most {each:,} partitions; the plan costs less with it"
+        )
 
     @staticmethod
     def _copies(node: Physical) -> str:

@@ -1,4 +1,5 @@
-"""Aggregates in two halves, and below joins (ICDE 2010, section IX; SIGMOD 2012, section 2.4.1).
+"""Aggregates in two halves, and below joins (ICDE 2010, section IX; SIGMOD 2012, section 2.4.1). Trees of halves are
+`search.trees`.
 
 A partial aggregate finds what it can in each partition as it lies; a final one puts the findings together once equal keys
 have met. It pays where groups are larger than the partitions are many, and costs a pass where they are not: the search
@@ -9,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import cast
+
+import pyarrow as pa
 
 from unshuffle.algebra.expressions import AggregateCall, Ref, columns_of
 from unshuffle.algebra.logical import Filter, FinalGroupBy, GroupBy, Join, PartialGroupBy, Plan, Project
@@ -23,6 +26,7 @@ from unshuffle.algebra.predicates import (
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.properties import interchangeable
+from unshuffle.rules.sorted_inputs import is_hashed
 from unshuffle.search.memo import Group, Memo
 
 # Aggregates of parts that can be aggregated again: the state of one is a value, or a few.
@@ -50,6 +54,22 @@ _SPLITS = frozenset(
         "var_pop",
     )
 )
+# Of these, what has been found is one value of a type of its own, and findings are put together by this function. So they can
+# be columns like any other, and pass through a join.
+MERGED_BY = {
+    "sum": "sum",
+    "count": "sum",
+    "min": "min",
+    "max": "max",
+    "bool_and": "bool_and",
+    "every": "bool_and",
+    "bool_or": "bool_or",
+    "any": "bool_or",
+    "some": "bool_or",
+    "bit_and": "bit_and",
+    "bit_or": "bit_or",
+    "bit_xor": "bit_xor",
+}
 # They pick one of a group's values, and which may depend on the order of rows: any that they would pick is right.
 PICKS = frozenset(("max_by", "min_by", "first", "first_value", "last", "last_value", "any_value"))
 
@@ -66,6 +86,13 @@ def is_repeatable_call(call: AggregateCall) -> bool:
     """Does it depend on the rows of its group alone? Not on when it is computed."""
     parts = (*call.arguments, *((call.where,) if call.where is not None else ()))
     return all(map(is_deterministic, parts)) if call.function in PICKS else is_deterministic(call)
+
+
+def _can_pass_join(call: AggregateCall) -> bool:
+    """A sum that has no digits left to grow by may overflow in one half, and be NULL there: the other would take that for a
+    sum of nothing."""
+    is_full = isinstance(call.type, pa.Decimal128Type) and call.type.precision >= 38
+    return can_split(call) and call.function in MERGED_BY and not (call.function == "sum" and is_full)
 
 
 def split_aggregate(plan: Plan, memo: Memo) -> Iterator[Plan]:
@@ -166,13 +193,17 @@ def aggregate_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
 def partial_aggregate_below_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     """The partial half of a GROUP BY moves below an inner join, onto the input that all its aggregates read, grouped on
     what the join and the final half look at. A finding that meets several rows is counted as often as its rows would be.
-    """
-    if not isinstance(plan, GroupBy) or not all(can_split(call) for _, call in plan.aggregates) or not plan.aggregates:
+
+    Not if the condition of the join may say otherwise of the same row, nor with floating-point columns: grouped on, they lose
+    the sign of a zero, which a condition may look at. Not of findings that Spark would have to sort for."""
+    if not isinstance(plan, GroupBy) or not all(_can_pass_join(call) for _, call in plan.aggregates):
         return
     below = cast(Group, plan.child)
     read = frozenset[Column]().union(*(columns_of(call) for _, call in plan.aggregates))
     for join in below.expressions[:1]:
         if not isinstance(join, Join) or join.kind is not JoinKind.INNER or join.condition is None:
+            continue
+        if not is_deterministic(join.condition):
             continue
         for side in (0, 1):
             near = cast(Group, join.children[side])
@@ -180,7 +211,9 @@ def partial_aggregate_below_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
                 continue
             needed = (frozenset(plan.keys) | columns_of(join.condition)) & near.column_set
             keys = tuple(column for column in near.columns if column in needed)
-            if near.facts.unique(keys) or not keys:
+            if near.facts.unique(keys) or not keys or not all(has_one_form(key.type) for key in keys):
+                continue
+            if not is_hashed(keys, plan.aggregates):
                 continue
             states = _states(plan, memo)
             partial = PartialGroupBy(cast(Plan, near), keys, states)

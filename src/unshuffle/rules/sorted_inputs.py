@@ -34,8 +34,12 @@ _ROW_BY_ROW = (ops.Select, ops.Compute, ops.Rename)
 def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[Physical]) -> bool:
     """Will Spark sort the inputs of the operator where they are sorted in the plan, and nowhere else?"""
     match operator:
+        case ops.HashAggregate(keys=keys, aggregates=aggregates, phase="combining"):
+            return is_hashed(keys, aggregates)
         case ops.StreamAggregate(keys=keys) if keys:
-            return _fits(inputs[0], in_input_order(keys, inputs[0]))
+            return not _is_combined(inputs[0]) and _fits(inputs[0], in_input_order(keys, inputs[0]))
+        case ops.HashJoin() | ops.MergeJoin() | ops.LoopJoin() if any(map(_is_combined, inputs)):
+            return False  # only what goes straight to its final half is combined by Spark
         case ops.MergeJoin(by=by):
             straight = not any(each.descending or not each.nulls_first for each in by)
             return (
@@ -118,6 +122,8 @@ def seen_order(plan: Physical) -> Order:
             return tuple(key for key in layout.local if isinstance(key, Sorted))  # stored so, and told to Spark
         case ops.InOrder(keys=keys):
             return keys
+        case ops.StreamAggregate(phase="partial"):
+            return ()  # its findings are rows of a plan of their own
         case ops.StreamAggregate(keys=keys):
             return _ascending(in_input_order(keys, plan.inputs[0]))
         case ops.Windows(by=by, order=order):
@@ -157,6 +163,14 @@ def _enforced(plan: Physical) -> Physical | None:
     while isinstance(plan.operator, _ROW_BY_ROW):
         (plan,) = plan.inputs
     return plan if isinstance(plan.operator, ops.LocalSort) else None
+
+
+def _is_combined(plan: Physical) -> bool:
+    """Are these findings that were combined? Spark finds groups in one way before, between and after exchanges: by hashing
+    here."""
+    while isinstance(plan.operator, ops.LocalSort | ops.Move):
+        (plan,) = plan.inputs
+    return isinstance(plan.operator, ops.HashAggregate) and plan.operator.phase == "combining"
 
 
 def _ascending(columns: Sequence[Column]) -> Order:

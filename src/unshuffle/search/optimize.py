@@ -62,6 +62,7 @@ from unshuffle.search.requests import (
     simplified,
 )
 from unshuffle.search.trace import Trace
+from unshuffle.search.trees import trees
 
 
 class CostModel(Protocol):
@@ -70,6 +71,8 @@ class CostModel(Protocol):
     def cost(self, operator: PhysicalOperator, inputs: Sequence[Amount], output: Amount) -> Cost: ...
 
     def lies_well(self, amount: Amount) -> bool: ...
+
+    def fragments(self, partitions: int) -> tuple[int, ...]: ...
 
     def elapsed(self, work: float, amount: Amount) -> float: ...
 
@@ -107,7 +110,7 @@ class Search:
         self, implement: Implement, accepts: Accepts, model: CostModel, trace: Trace, steps: int = 200_000
     ) -> None:
         self.model = model
-        self._accepts = accepts
+        self.accepts = accepts
         self.trace = trace
         self.spools: dict[int, Physical] = {}  # group number of a shared rowset -> the plan that computes it once
         self._implement = implement
@@ -311,7 +314,7 @@ class Search:
                 return None
             spent += plan.cost - floor
             inputs.append(plan)
-        if not self._accepts(each.operator, inputs):
+        if not self.accepts(each.operator, inputs):
             inputs = [self._sorted_here(*of) for of in zip(each.inputs, requests, inputs, strict=True)]
         return self.operator_over(group, each, alternative, inputs, required)
 
@@ -336,7 +339,7 @@ class Search:
         delivered = each.operator.deliver([p.delivered for p in inputs], [child.facts for child in each.inputs])
         if required != ANYTHING and not self._is_met(group, delivered, required):
             return None
-        if not self._accepts(each.operator, inputs):
+        if not self.accepts(each.operator, inputs):
             return None
         return self.build(group, each.operator, tuple(inputs), delivered, alternative.name)
 
@@ -358,11 +361,13 @@ class Search:
         return self.build(group, LocalSort(keys, group.columns), (plan,), Delivered(plan.delivered.partitioning, keys))
 
     def _moved(self, group: Group, each: Enforcement, required: Required, limit: float) -> Physical | None:
-        if not group.stored and not self._accepts(Move(each.how, group.columns), ()):
+        if not group.stored and not self.accepts(Move(each.how, group.columns), ()):
             return None  # and what it would move need not be found
         best = None
         for plan in self._in_place(group, each.input, limit - group.least_move):
-            for moved in (self._read_as(group, plan, each, required), self.moved_over(group, plan, each, required)):
+            inputs = (plan, *trees(self, group, plan, each))
+            ways = [self._read_as(group, plan, each, required)]
+            for moved in (*ways, *(self.moved_over(group, below, each, required) for below in inputs)):
                 if moved is not None and moved.cost < limit:
                     best, limit = moved, moved.cost
         return best
@@ -386,7 +391,7 @@ class Search:
             delivered = operator.deliver([plan.delivered], [group.facts])
         except ExchangeError:
             return None
-        if not self._is_met(group, delivered, required) or not self._accepts(operator, (plan,)):
+        if not self._is_met(group, delivered, required) or not self.accepts(operator, (plan,)):
             return None
         return self.build(group, operator, (plan,), delivered)
 
@@ -448,8 +453,14 @@ class Search:
         inputs: tuple[Physical, ...],
         delivered: Delivered,
         alternative: str = "",
+        amount: Amount | None = None,
     ) -> Physical:
-        amount = self.amount(group, delivered.partitioning)
+        if amount is None:
+            amount = self.amount(group, delivered.partitioning)
+            if isinstance(operator, Move | LocalSort) and inputs[0].amount.rows < group.rows:
+                # What was combined on the way is less than the group's rows.
+                share = inputs[0].amount.rows / group.rows
+                amount = replace(amount, rows=amount.rows * share, bytes=amount.bytes * share)
         own = self.model.cost(operator, [each.amount for each in inputs], amount)
         if isinstance(operator, Move) and (operator.samples or operator.readers is not None):
             again = group.again * self._times_more(operator, inputs[0].amount, amount)

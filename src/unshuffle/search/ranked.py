@@ -27,7 +27,8 @@ from itertools import count
 from math import inf
 from typing import Any
 
-from unshuffle.algebra.operators import LocalSort, Move
+from unshuffle.algebra.logical import PartialGroupBy
+from unshuffle.algebra.operators import HashAggregate, LocalSort, Move
 from unshuffle.algebra.physical import Physical, PhysicalOperator
 from unshuffle.properties import Alternative, Covers, Delivered, EveryPartition, Required
 from unshuffle.properties.match_local import implied_local
@@ -38,6 +39,7 @@ from unshuffle.search.inputs import requests_of
 from unshuffle.search.memo import Group
 from unshuffle.search.optimize import Search
 from unshuffle.search.requests import simplified
+from unshuffle.search.trees import trees
 
 Over = Callable[[tuple[Physical, ...]], "Physical | None"]
 
@@ -205,6 +207,8 @@ def _identity(operator: PhysicalOperator) -> Any:
             return keys
         case Move(how=how):
             return how
+        case HashAggregate(phase="combining", keys=keys):
+            return "combining", keys
         case _:
             return id(operator)
 
@@ -267,7 +271,10 @@ class Ranking:
             unsorted = Required(required.partitioning, (), required.largest)
             yield floor, _over_classes(lambda: self._solved(group, unsorted), self._sort(group, required))
         for each in exchanges(required, group, self._search.ideal(group)):
-            yield group.floors[Shape.ANYHOW] + group.least_move, self._moves(group, each, required)
+            least = group.floors[Shape.ANYHOW] + group.least_move
+            yield least, self._moves(group, each, required)
+            if isinstance(group.expressions[0], PartialGroupBy):
+                yield least, self._in_trees(group, each, required)
 
     def _not_moved(self, group: Group, required: Required) -> Opened:
         floor = group.floors[shape_required(required)]
@@ -289,6 +296,16 @@ class Ranking:
     def _moves(self, group: Group, each: Enforcement, required: Required) -> Open:
         def over(inputs: tuple[Physical, ...]) -> Physical | None:
             return self._search.moved_over(group, inputs[0], each, required)
+
+        return _over_classes(lambda: self._in_place(group, each.input), over, group.least_move)
+
+    def _in_trees(self, group: Group, each: Enforcement, required: Required) -> Open:
+        """The same over findings that are combined first, in the cheapest way."""
+
+        def over(inputs: tuple[Physical, ...]) -> Physical | None:
+            below = trees(self._search, group, inputs[0], each)
+            found = (self._search.moved_over(group, tree, each, required) for tree in below)
+            return min((plan for plan in found if plan is not None), key=lambda plan: plan.cost, default=None)
 
         return _over_classes(lambda: self._in_place(group, each.input), over, group.least_move)
 

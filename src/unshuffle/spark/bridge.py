@@ -45,8 +45,10 @@ class SendByRange:
 Sending = SendToOne | SendByHash | SendByRange
 
 
-def exchanged_between_halves(grouped: DataFrame, sending: Sending) -> DataFrame:
-    """A GROUP BY whose halves have this exchange between them. The columns that it sends by are grouping keys."""
+def exchanged_between_halves(grouped: DataFrame, sending: Sending, fragments: Sequence[int] = ()) -> DataFrame:
+    """A GROUP BY whose halves have this exchange between them. The columns that it sends by are grouping keys.
+
+    Before that, what the first half finds is gathered in so many `fragments`, one after another, and combined in each."""
     spark = grouped.sparkSession
     execution = grouped._jdf.queryExecution()
     if _would_not_end(spark, execution.sparkPlan()):
@@ -58,10 +60,79 @@ def exchanged_between_halves(grouped: DataFrame, sending: Sending) -> DataFrame:
     partial = _only_child(final)
     if not partial.nodeName().endswith("Aggregate"):
         raise InternalError(f"Spark plans this aggregate in one step: {final.nodeName()} over {partial.nodeName()}")
-    plan = final.withNewChildren(sequence(spark, [_exchange(spark, partial, sending)]))
+    below = partial
+    for number in fragments:
+        below = _combined(spark, final, partial, _gathered(spark, below, number))
+    plan = final.withNewChildren(sequence(spark, [_exchange(spark, below, sending)]))
     for operator in reversed(above):
         plan = operator.withNewChildren(sequence(spark, [plan]))
     return _standing_in(spark, execution.optimizedPlan(), plan)
+
+
+def grouped_where_they_lie(grouped: DataFrame) -> DataFrame:
+    """A GROUP BY of each partition by itself: groups are there once for each partition that has rows of them."""
+    spark = grouped.sparkSession
+    execution = grouped._jdf.queryExecution()
+    if _would_not_end(spark, execution.sparkPlan()):
+        return grouped  # groups that are whole are as right
+    final, above = execution.sparkPlan(), []
+    while not final.nodeName().endswith("Aggregate"):
+        above.append(final)
+        final = _only_child(final)
+    plan = _aggregate(spark, final, final.aggregateExpressions(), final.resultExpressions(), _only_child(final))
+    for operator in reversed(above):
+        plan = operator.withNewChildren(sequence(spark, [plan]))
+    return _standing_in(spark, execution.optimizedPlan(), plan)
+
+
+# The column with the number of the partition that a finding comes from.
+FRAGMENT = "_fragment"
+
+
+def _gathered(spark: SparkSession, plan: Any, fragments: int) -> Any:
+    """Whole partitions in so many fragments: by the number of the partition, of which Spark takes the remainder. It is the
+    first of the columns: Spark finds states by their place, counted from the end or from `initialInputBufferOffset`."""
+    java = jvm(spark)
+    catalyst, execution = java.org.apache.spark.sql.catalyst.expressions, java.org.apache.spark.sql.execution
+    none, empty = singleton(java.scala, "None"), sequence(spark, [])
+    identity = singleton(catalyst, "NamedExpression").newExprId()
+    number = catalyst.Alias(catalyst.SparkPartitionID(), FRAGMENT, identity, empty, none, empty)
+    output = plan.output()
+    listed = [number, *(output.apply(i) for i in range(output.size()))]
+    numbered = execution.ProjectExec(sequence(spark, listed), plan)
+    return _exchange(spark, numbered, SendByHash((FRAGMENT,), fragments, numbered=True))
+
+
+def _combined(spark: SparkSession, final: Any, partial: Any, below: Any) -> Any:
+    """Findings of equal keys as one: the final half of an aggregate, but that it yields what it was given, states. Spark
+    has this for aggregates of distinct values, and leaves its place in the plan to us."""
+    java = jvm(spark)
+    none = singleton(java.scala, "None")
+    merging = singleton(java.org.apache.spark.sql.catalyst.expressions.aggregate, "PartialMerge")
+    calls = final.aggregateExpressions()
+    merged = [
+        call.copy(call.aggregateFunction(), merging, call.isDistinct(), none, call.resultId())
+        for call in (calls.apply(i) for i in range(calls.size()))
+    ]
+    after_fragment = 1
+    return _aggregate(spark, final, sequence(spark, merged), partial.resultExpressions(), below, after_fragment)
+
+
+def _aggregate(spark: SparkSession, final: Any, calls: Any, made: Any, below: Any, more_columns: int = 0) -> Any:
+    """One like the final half of an aggregate, that requires no distribution of its input."""
+    none = singleton(jvm(spark).scala, "None")
+    results = [calls.apply(i).resultAttribute() for i in range(calls.size())]
+    return java_class(spark, final.getClass().getName())(
+        none,
+        False,
+        none,
+        final.groupingExpressions(),
+        calls,
+        sequence(spark, results),
+        final.initialInputBufferOffset() + more_columns,
+        made,
+        below,
+    )
 
 
 def planned(frame: DataFrame) -> DataFrame:

@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import Cast, Expression, Ref
+from unshuffle.algebra.expressions import AggregateCall, Call, Cast, Expression, Literal, Ref
 from unshuffle.algebra.logical import Plan
 from unshuffle.algebra.physical import Physical
 from unshuffle.algebra.sql import quote
@@ -45,6 +45,7 @@ from unshuffle.properties import (
     HashFunction,
     InitialPartitioning,
     JoinKey,
+    PartialMerge,
     Partitioned,
     RangeFunction,
     Repartitioning,
@@ -56,6 +57,7 @@ from unshuffle.properties import (
     Within,
 )
 from unshuffle.properties.layouts import connections
+from unshuffle.rules.aggregates import MERGED_BY
 from unshuffle.rules.listed import values_of
 from unshuffle.rules.sorted_inputs import in_input_order, keeps_objects, seen_order
 from unshuffle.spark import bridge, stored, user_operators
@@ -218,7 +220,7 @@ class Lowering(Straight):
         if operator.phase == "final":
             return self._two_halves(node, operator)
         if operator.phase == "partial":
-            raise InternalError("a partial aggregate stands without its final one")
+            return self._findings(node, operator)
         if isinstance(operator, ops.StreamAggregate) and operator.listed:
             return self._looked_up(node, operator)
         return self._streamed(operator, self._grouped(node, operator, self.lower(node.inputs[0]), node.inputs[0]))
@@ -244,28 +246,59 @@ class Lowering(Straight):
         return replace(made, text=f"SELECT {kept}, {found} FROM (SELECT {kept}, {ordered} FROM ({made.text}))")
 
     def _two_halves(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
-        """Both halves and the exchange between them."""
+        """Both halves, the exchange between them, and what combines findings on the way."""
         moves, below = [], node.inputs[0]
-        while isinstance(below.operator, ops.Move | ops.LocalSort):
+        while isinstance(below.operator, ops.Move) or _is_on_the_way(below.operator):
             moves += [below] if isinstance(below.operator, ops.Move) else []
             below = below.inputs[0]
         half: Any = below.operator
-        if len(moves) > 1 or getattr(half, "phase", None) != "partial" or half.keys != operator.keys:
+        levels = list(reversed(moves[1:]))
+        apart = any(not isinstance(getattr(move.operator, "how", None), PartialMerge) for move in levels)
+        if getattr(half, "phase", None) != "partial":
+            return self._put_together(node, operator)
+        if apart or half.keys != operator.keys:
             raise InternalError("the halves of an aggregate are further apart than an exchange")
         given = self.lower(below.inputs[0])
-        if not moves or not operator.keys:
+        if not moves or not (operator.keys or levels):
             # Without keys Spark has but one place to bring the findings to.
             return self._streamed(operator, self._grouped(node, operator, given, below.inputs[0]))
-        sent, sending = self._sent(given, moves[0])
+        sent, sending = self._sent(given, moves[0], below.inputs[0].columns)
         made = self._grouped(node, operator, sent, node.inputs[0])
-        frame = bridge.exchanged_between_halves(self._query(made.text), sending)
+        for level in levels:
+            self.sendings[id(level)] = bridge.SendByHash((bridge.FRAGMENT,), level.amount.partitions, numbered=True)
+        fragments = [level.amount.partitions for level in levels]
+        frame = bridge.exchanged_between_halves(self._query(made.text), sending, fragments)
         return replace(made, text=self._rows_of(frame))
 
-    def _grouped(self, node: Physical, operator: Any, given: Lowered, below: Physical) -> Lowered:
-        """Grouped by the keys, in the order that rows are sorted in, and by the carriers, which they determine."""
+    def _findings(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
+        """What is found in each partition, as columns: such findings pass through a join on the way to their final half."""
+        given, (below,) = self.lower(node.inputs[0]), node.inputs
+        if not isinstance(node.delivered.partitioning, Partitioned | Within):
+            given = Lowered(given.text)  # nothing is to be grouped by what rows lie by
+        made = self._grouped(node, operator, given, below)
+        if _is_serial(below):
+            return made
+        return replace(made, text=self._rows_of(bridge.grouped_where_they_lie(self._query(made.text))))
+
+    def _put_together(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
+        """The final half of findings that are columns."""
+        pairs = zip(operator.aggregates, operator.states, strict=True)
+        merged = [(column, _merged(call, state)) for (column, call), state in pairs]
+        return self._grouped(node, operator, self.lower(node.inputs[0]), node.inputs[0], merged)
+
+    def _grouped(
+        self,
+        node: Physical,
+        operator: Any,
+        given: Lowered,
+        below: Physical,
+        calls: Sequence[tuple[Column, Expression]] | None = None,
+    ) -> Lowered:
+        """Grouped by the keys, in the order that rows are sorted in, and by the carriers, which they determine. What is
+        computed of each group are the operator's aggregates, or other `calls` in their place."""
         keys = _with_carriers(in_input_order(operator.keys, below), given, below)
         kept = self._carried(given, node, {c: c for c in node.columns})
-        made = [self._as(column, call) for column, call in operator.aggregates]
+        made = [self._as(column, call) for column, call in (operator.aggregates if calls is None else calls)]
         listed = ", ".join([*map(name_of, operator.keys), *made, *map(name_of, kept.extras)])
         grouping = f" GROUP BY {', '.join(map(name_of, keys))}" if keys else ""
         # Spark streams what it cannot keep in a hash table of rows of a fixed width, such as a string.
@@ -512,7 +545,7 @@ class Lowering(Straight):
         if isinstance(how, InitialPartitioning) and isinstance(how.scheme, Scattered):
             number = how.scheme.partitions or node.amount.partitions
             return Lowered(f"SELECT /*+ REPARTITION({number}) */ * FROM ({_only(given, node.columns)})")
-        sent, sending = self._sent(given, node)
+        sent, sending = self._sent(given, node, node.inputs[0].columns)
         match sending:
             case bridge.SendToOne():
                 return replace(sent, text=f"SELECT /*+ REPARTITION(1) */ * FROM ({sent.text})")
@@ -540,14 +573,14 @@ class Lowering(Straight):
         frame = narrow(frame, reads, number.spark_name, belongs, partitions=old.function.partitions)
         return Lowered(self._rows_of(frame), (number,), (number,), numbered=True)
 
-    def _sent(self, given: Lowered, move: Physical) -> tuple[Lowered, bridge.Sending]:
-        """The rows with what they are to be sent by, and how."""
-        sent, self.sendings[id(move)] = self._to_send(given, move)
+    def _sent(self, given: Lowered, move: Physical, columns: Sequence[Column]) -> tuple[Lowered, bridge.Sending]:
+        """The rows with what they are to be sent by, and how: these columns of them."""
+        sent, self.sendings[id(move)] = self._to_send(given, move, columns)
         return sent, self.sendings[id(move)]
 
-    def _to_send(self, given: Lowered, move: Physical) -> tuple[Lowered, bridge.Sending]:
+    def _to_send(self, given: Lowered, move: Physical, columns: Sequence[Column]) -> tuple[Lowered, bridge.Sending]:
         scheme = getattr(move.operator.how, "scheme", None)  # type: ignore[attr-defined]
-        text = _only(given, _moved(move))
+        text = _only(given, columns)
         match scheme:
             case None:
                 return Lowered(text), bridge.SendToOne()
@@ -625,14 +658,19 @@ def _number(given: Lowered) -> Column:
     return numbers[0]
 
 
-def _moved(move: Physical) -> tuple[Column, ...]:
-    """What an exchange moves: of a partial aggregate, what that is made of."""
-    below = move.inputs[0]
-    while isinstance(below.operator, ops.LocalSort):
-        below = below.inputs[0]
-    if getattr(below.operator, "phase", None) == "partial":
-        below = below.inputs[0]
-    return below.columns
+def _merged(call: AggregateCall, state: Column) -> Expression:
+    """What findings are together, as the aggregate of all rows would be. Counts of nothing are 0, where their sum is NULL."""
+    made: Expression = AggregateCall(MERGED_BY[call.function], (Ref(state),), call.type)
+    if call.function == "count":
+        return Call("coalesce", (made, Literal(0, pa.int64())), pa.int64())
+    # A sum of decimals has more digits than what is summed up.
+    return Cast(made, call.type) if call.function == "sum" and pa.types.is_decimal(call.type) else made
+
+
+def _is_on_the_way(operator: Any) -> bool:
+    """Does it stand between the halves of an aggregate, below the exchange that brings equal keys together?"""
+    is_gathered = isinstance(operator, ops.Move) and isinstance(operator.how, PartialMerge)
+    return is_gathered or isinstance(operator, ops.LocalSort) or getattr(operator, "phase", None) == "combining"
 
 
 def _are_whole(reads: Sequence[Sequence[int]]) -> bool:

@@ -1,9 +1,9 @@
 """What is begun in each partition is finished where the partitions have met.
 
 A partial aggregate yields rows that mean nothing by themselves: how many there are for a group depends on the layout. Up
-to the final half, only what moves, sorts or joins them may touch them, and a join only as one that repeats a finding as
-often as it would have repeated its rows, on columns that are not findings. In the same way the first rows of each partition
-are good for nothing but finding the first rows of all.
+to the final half, only what moves, sorts, combines or joins them may touch them, and a join only as one that repeats a
+finding as often as it would have repeated its rows, on columns that are not findings. In the same way the first rows of each
+partition are good for nothing but finding the first rows of all.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _begun(node: Physical) -> Unfinished:
     if isinstance(operator, Aggregate):
         if operator.phase == "partial":
             return Findings(operator.aggregates)
-        if operator.phase == "final":
+        if operator.phase in ("combining", "final"):
             raise refused(node, "finishes an aggregate that nothing has begun")
     return None
 
@@ -89,6 +89,9 @@ def _over_findings(node: Physical, begun: Findings) -> Unfinished:
     if isinstance(operator, Aggregate) and operator.phase == "final":
         _check_finished(node, operator, begun)
         return None
+    if isinstance(operator, Aggregate) and operator.phase == "combining":
+        _check_combined(node, operator, begun)
+        return begun
     if isinstance(operator, Join):
         return _joined(node, operator, begun)
     if isinstance(operator, ops.Compute) and _only_passes(operator) and begun.columns <= frozenset(operator.columns):
@@ -106,6 +109,14 @@ def _check_finished(node: Physical, operator: Aggregate, begun: Findings) -> Non
         raise refused(node, f"does not finish {begun}: it asks for {names(operator.states)}")
     if begun.columns & frozenset(operator.keys):
         raise refused(node, f"groups on {begun}")
+
+
+def _check_combined(node: Physical, operator: Aggregate, begun: Findings) -> None:
+    """Findings of equal keys are put together, of all keys: what the final half looks at must still be there."""
+    if operator.aggregates != begun.states:
+        raise refused(node, f"does not combine {begun}")
+    if frozenset(operator.keys) != frozenset(node.inputs[0].columns) - begun.columns:
+        raise refused(node, f"combines {begun} of other keys")
 
 
 def _joined(node: Physical, operator: Join, begun: Findings) -> Unfinished:

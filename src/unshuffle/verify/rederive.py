@@ -51,6 +51,8 @@ Inputs = Sequence[logical.Plan]
 
 def _aggregate(op: ops.HashAggregate | ops.StreamAggregate, inputs: Inputs) -> logical.Plan:
     match op.phase:
+        case "combining":
+            return _same_rows(op, inputs)  # fewer of them, and what held of their keys still does
         case "partial":
             return logical.PartialGroupBy(inputs[0], op.keys, op.aggregates)
         case "final":

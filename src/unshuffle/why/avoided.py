@@ -67,7 +67,7 @@ def avoided(whole: Whole, stays: Sequence[Kept]) -> Iterator[Avoided]:
 def _spark_would_exchange(node: Physical) -> bool:
     match node.operator:
         case ops.HashAggregate(phase=phase, keys=keys) | ops.StreamAggregate(phase=phase, keys=keys):
-            return phase != "partial" and bool(keys)
+            return phase in ("complete", "final") and bool(keys)
         case ops.HashJoin() | ops.MergeJoin():
             return True
         case ops.Windows(by=by):
