@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from unshuffle import Session
 from unshuffle.algebra import operators as ops
 from unshuffle.optimizer import Options, optimize
-from unshuffle.session import NOT_RUN
 from unshuffle.verify import verify
 
 from .differential import MACHINES, Sides, in_two_sessions, problems
@@ -80,7 +79,7 @@ ALL = "(" + " union all ".join(f"select * from s{number}" for number in range(4)
 @pytest.mark.parametrize("table", ["s0", "s2", "s3", ALL])
 def test_as_sparks_own(sides: Sides, table: str) -> None:
     query = QUERY.format(table)
-    plan = optimize(sides.ours._bind_what(query, None), Options(MACHINES[0], NOT_RUN, keeps=False))
+    plan = optimize(sides.ours._bind_what(query, None), Options(MACHINES[0], keeps=False))
     verify(plan)
     operators = [node.operator for node in plan.outputs[0][1].walk()]
     listed = [each.listed for each in operators if isinstance(each, ops.StreamAggregate)]
