@@ -159,6 +159,7 @@ UNDERSTOOD = [
 FOREIGN = [
     "select id, tag from nested lateral view explode(tags) t as tag",
     "select explode(tags) from nested",
+    "select person, array_sort(collect_list(amount) respect nulls) from sales group by person",
     "select * from sales tablesample (100 percent)",
     "select * from (select person, paid, amount from sales) pivot (sum(amount) for paid in (true, false))",
     "select id from range(5)",

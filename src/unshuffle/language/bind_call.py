@@ -39,6 +39,8 @@ _DATE_UNITS = {"dateadd", "date_add", "datediff", "date_diff", "timestampadd", "
 # SCOPE's names for functions of Spark's that take their arguments the other way round.
 _TURNED = {"argmax": "max_by", "argmin": "min_by"}
 _GROUPING_TIME = {"window", "session_window", "window_time"}
+# Functions that take NULLs for values unless told otherwise. Others that are told to, such as lists, are left to Spark.
+_RESPECT_NULLS = {"first", "first_value", "last", "last_value", "any_value", "nth_value", "lead", "lag"}
 
 
 def transform(binder: ExpressionBinder, node: exp.Expr) -> Expression:
@@ -88,6 +90,7 @@ def bind_call(
     if distinct:
         arguments = [*arguments[0].expressions, *arguments[1:]]
     if arguments and isinstance(arguments[-1], exp.IgnoreNulls | exp.RespectNulls):
+        _check_nulls(function.name, arguments[-1])
         ignore_nulls = ignore_nulls or isinstance(arguments[-1], exp.IgnoreNulls)
         arguments = [*arguments[:-1], arguments[-1].this]
     if function.name == "count" and not distinct and any(isinstance(a, exp.Star) for a in arguments):
@@ -123,6 +126,11 @@ def bind_call(
     if ignore_nulls:
         raise NotUnderstood("IGNORE NULLS")
     return Call(function.name, bound, result, function.deterministic)
+
+
+def _check_nulls(name: str, node: exp.Expr) -> None:
+    if isinstance(node, exp.RespectNulls) and name.lower() not in _RESPECT_NULLS:
+        raise NotUnderstood(f"RESPECT NULLS of {name}")
 
 
 def _with_unit(binder: ExpressionBinder, function: Function, arguments: list[exp.Expr]) -> Expression:
@@ -188,6 +196,7 @@ def within_group(binder: ExpressionBinder, node: exp.Expr) -> Expression:
 def ignoring_nulls(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     if not isinstance(node.this, exp.Anonymous):
         raise NotUnderstood("IGNORE NULLS")
+    _check_nulls(node.this.name, node)
     return bind_call(binder, node.this.name, list(node.this.expressions), node.this, isinstance(node, exp.IgnoreNulls))
 
 
