@@ -93,8 +93,6 @@ def bind_call(
         _check_nulls(function.name, arguments[-1])
         ignore_nulls = ignore_nulls or isinstance(arguments[-1], exp.IgnoreNulls)
         arguments = [*arguments[:-1], arguments[-1].this]
-    if function.name == "struct":
-        return _struct(binder, arguments)
     if function.name == "count" and not distinct and any(isinstance(a, exp.Star) for a in arguments):
         arguments = [exp.Literal.number(1)]  # count(*) is count(1)
     if any(
@@ -133,23 +131,6 @@ def bind_call(
 def _check_nulls(name: str, node: exp.Expr) -> None:
     if isinstance(node, exp.RespectNulls) and name.lower() not in _RESPECT_NULLS:
         raise NotUnderstood(f"RESPECT NULLS of {name}")
-
-
-def _struct(binder: ExpressionBinder, arguments: list[exp.Expr]) -> Expression:
-    """With the names that Spark gives its fields: for it, columns have other names here."""
-    parts: list[Expression] = []
-    for place, argument in enumerate(arguments, 1):
-        match argument:
-            case exp.Alias():
-                name, value = argument.alias, argument.this
-            case exp.PropertyEQ():
-                name, value = argument.this.name, argument.expression
-            case exp.Column() | exp.Dot():
-                name, value = argument.name, argument
-            case _:
-                name, value = f"col{place}", argument
-        parts += [Literal(name, pa.string()), binder.bind(value)]
-    return Call("named_struct", tuple(parts), None)
 
 
 def _with_unit(binder: ExpressionBinder, function: Function, arguments: list[exp.Expr]) -> Expression:
