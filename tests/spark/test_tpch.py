@@ -25,7 +25,14 @@ pytestmark = pytest.mark.spark
 QUERIES = tpch.queries()
 # For so few rows all plans would be serial. On this machine it costs nothing to start a task, and much to copy rows to all.
 PARALLEL = Machine(
-    cores=3, stage=1e-9, task=1e-9, block=1e-12, partition_bytes=2e4, file_piece_bytes=5e4, broadcast_bytes=0.0
+    cores=3,
+    stage=1e-9,
+    task=1e-9,
+    block=1e-12,
+    connection=1e-12,
+    partition_bytes=2e4,
+    file_piece_bytes=5e4,
+    broadcast_bytes=0.0,
 )
 
 

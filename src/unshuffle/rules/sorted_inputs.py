@@ -37,7 +37,7 @@ def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[Physical])
         case ops.HashAggregate(keys=keys, aggregates=aggregates, phase="combining"):
             return is_hashed(keys, aggregates)
         case ops.StreamAggregate(keys=keys) if keys:
-            return not _is_combined(inputs[0]) and _fits(inputs[0], in_input_order(keys, inputs[0]))
+            return not _is_begun_by_hashing(inputs[0]) and _fits(inputs[0], in_input_order(keys, inputs[0]))
         case ops.HashJoin() | ops.MergeJoin() | ops.LoopJoin() if any(map(_is_combined, inputs)):
             return False  # only what goes straight to its final half is combined by Spark
         case ops.MergeJoin(by=by):
@@ -165,12 +165,21 @@ def _enforced(plan: Physical) -> Physical | None:
     return plan if isinstance(plan.operator, ops.LocalSort) else None
 
 
+def _is_begun_by_hashing(plan: Physical) -> bool:
+    """Are these findings that were found, or combined, in a hash table? Spark finds groups in one way in all parts of an
+    aggregate: it would sort for the first as well."""
+    return _last_phase(plan) in ("partial", "combining")
+
+
 def _is_combined(plan: Physical) -> bool:
-    """Are these findings that were combined? Spark finds groups in one way before, between and after exchanges: by hashing
-    here."""
+    return _last_phase(plan) == "combining"
+
+
+def _last_phase(plan: Physical) -> str | None:
+    """Which part of an aggregate that is hashed the rows come from, if they were but moved and sorted since."""
     while isinstance(plan.operator, ops.LocalSort | ops.Move):
         (plan,) = plan.inputs
-    return isinstance(plan.operator, ops.HashAggregate) and plan.operator.phase == "combining"
+    return plan.operator.phase if isinstance(plan.operator, ops.HashAggregate) else None
 
 
 def _ascending(columns: Sequence[Column]) -> Order:
