@@ -78,6 +78,8 @@ def _pretty(expression: Expression) -> str:
         case Call("lag" | "lead" as word, arguments) if len(arguments) < 3:
             defaults = ("1", "NULL")[len(arguments) - 1 :]
             return f"{word}({', '.join([*map(_pretty, arguments), *defaults])})"
+        case Call("struct", arguments):
+            return f"struct({listed(arguments[1::2])})"
         case Call("ilike", arguments):
             return f"ilike({listed(arguments)})"
         case Call("||", arguments):

@@ -145,6 +145,8 @@ def call_text(function: str, arguments: list[str]) -> str:
             return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
         case "between":
             return f"({arguments[0]} BETWEEN {arguments[1]} AND {arguments[2]})"
+        case "struct":  # a name and a value in turn: for Spark, columns have other names here than the user's
+            return f"named_struct({', '.join(arguments)})"
         case "[]":
             return f"{arguments[0]}[{arguments[1]}]"
         case _:

@@ -104,6 +104,8 @@ def bind_call(
     if not function.arity.accepts(len(arguments)):
         message = f"{function.name} takes {function.arity} argument(s), but {len(arguments)} are given"
         raise TypeProblem(message, binder.query.name_span(node))
+    if function.name == "struct":
+        return struct(binder, arguments)
     bound = _arguments(binder, function, arguments)
     result = function.result_type([argument.type for argument in bound])
     match function.name, bound:
@@ -131,6 +133,16 @@ def bind_call(
 def _check_nulls(name: str, node: exp.Expr) -> None:
     if isinstance(node, exp.RespectNulls) and name.lower() not in _RESPECT_NULLS:
         raise NotUnderstood(f"RESPECT NULLS of {name}")
+
+
+def struct(binder: ExpressionBinder, values: list[exp.Expr], word: str = "struct") -> Expression:
+    """Each value after the name of its field, which Spark takes from the column that the query writes. What is called
+    `struct(a, b)` if nobody names it, or with the `word` named_struct as Spark names `(a, b)`, is the same."""
+    parts: list[Expression] = []
+    for place, value in enumerate(values, 1):
+        name = value.name if isinstance(value, exp.Column | exp.Dot) else f"col{place}"
+        parts += [Literal(name, pa.string()), binder.bind(value)]
+    return Call(word, tuple(parts), None)
 
 
 def _with_unit(binder: ExpressionBinder, function: Function, arguments: list[exp.Expr]) -> Expression:

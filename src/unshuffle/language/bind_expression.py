@@ -46,6 +46,7 @@ from unshuffle.language.bind_call import (
     filtered_call,
     ignoring_nulls,
     named_call,
+    struct,
     transform,
     window_call,
     within_group,
@@ -405,7 +406,7 @@ class ExpressionBinder:
         return Template(("INTERVAL (", f") {' '.join(words)}"), (self.bind(value),), type)
 
     def _tuple(self, node: exp.Expr) -> Expression:
-        return Call("struct", tuple(self.bind(part) for part in node.expressions), None)
+        return struct(self, node.expressions, "named_struct")
 
     def _substring(self, node: exp.Expr) -> Expression:
         parts = [node.this, node.args.get("start"), node.args.get("length")]
