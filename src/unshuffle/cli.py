@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from unshuffle.errors import UnshuffleError, UserError
+from unshuffle.errors import NotOptimizedWarning, UnshuffleError, UserError
 from unshuffle.session import Analyzed, Comparison, Measured, Result, Session
 from unshuffle.stream_commands import app as stream_app
 
@@ -309,7 +310,9 @@ def _fail(message: str, code: int) -> NoReturn:
 
 def main() -> None:
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotOptimizedWarning)  # commands tell it in a note
+            app()
     except UnshuffleError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:

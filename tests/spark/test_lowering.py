@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from unshuffle import Session
+from unshuffle import NotOptimizedWarning, Session
 from unshuffle.algebra import operators as ops
 from unshuffle.optimizer import Options, optimize
 from unshuffle.spark import faithful
@@ -56,7 +56,8 @@ def test_what_cannot_be_lowered_runs_as_plain_spark_and_is_told(
     assert session.fallbacks == ()
     for join in (ops.HashJoin, ops.MergeJoin):
         monkeypatch.delitem(_RULES, join)
-    assert session.sql(query).collect() == rows
+    with pytest.warns(NotOptimizedWarning, match="cannot be run"):
+        assert session.sql(query).collect() == rows
     assert "cannot be run" in session.fallbacks[0]
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from unshuffle import InternalError, Session
+from unshuffle import InternalError, NotOptimizedWarning, Session
 from unshuffle.spark import lowering
 from unshuffle.spark.compare import same_rows
 
@@ -121,7 +121,8 @@ def test_what_was_kept_is_let_go_when_a_later_output_cannot_be_lowered(
         return whole(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(lowering.Lowering, "output", once)
-    scope("keeps.scope", "run")(session, files, tmp_path)
+    with pytest.warns(NotOptimizedWarning, match="half-way"):
+        scope("keeps.scope", "run")(session, files, tmp_path)
     assert "half-way" in session.fallbacks[0]
     assert state(session.spark) == before
 
