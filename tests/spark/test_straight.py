@@ -51,7 +51,7 @@ UNDERSTOOD = [
     "select tags[0], size(tags), place.city, place.zip + 1, attrs['k'], element_at(tags, 1) from nested",
     "select transform(tags, t -> upper(t)), filter(tags, t -> t != 'x'), aggregate(array(1, 2), 0, (a, x) -> a + x) as s from nested",
     "select exists(tags, t -> t = 'x'), forall(tags, t -> t is not null), struct(1 as a, 2 as b), named_struct('a', 1) from nested",
-    "select struct(id, s.name), struct(s.ID, id + 1, upper(p.name)), struct(p.region) from sales s join people p on person = pid",
+    "select struct(id, s.name), struct(s.id, id + 1, upper(p.name)), struct(p.region) from sales s join people p on person = pid",
     "select struct(place.city, tags), (id, id + 1) from nested",
     "select b.AMOUNT, c.id from (select struct(id, amount) b, max(struct(day, id)) c from sales group by id, amount)",
     "select max(struct(renamed, id)) from (select amount as renamed, id from sales)",
