@@ -53,10 +53,7 @@ def exchanged_between_halves(grouped: DataFrame, sending: Sending, fragments: Se
     execution = grouped._jdf.queryExecution()
     if _would_not_end(spark, execution.sparkPlan()):
         return grouped
-    final, above = execution.sparkPlan(), []
-    while not final.nodeName().endswith("Aggregate"):
-        above.append(final)
-        final = _only_child(final)
+    final, above = _aggregate_of(execution)
     partial = _only_child(final)
     if not partial.nodeName().endswith("Aggregate"):
         raise InternalError(f"Spark plans this aggregate in one step: {final.nodeName()} over {partial.nodeName()}")
@@ -64,9 +61,7 @@ def exchanged_between_halves(grouped: DataFrame, sending: Sending, fragments: Se
     for number in fragments:
         below = _combined(spark, final, partial, _gathered(spark, below, number))
     plan = final.withNewChildren(sequence(spark, [_exchange(spark, below, sending)]))
-    for operator in reversed(above):
-        plan = operator.withNewChildren(sequence(spark, [plan]))
-    return _standing_in(spark, execution.optimizedPlan(), plan)
+    return _standing_in(spark, execution.optimizedPlan(), _under(spark, above, plan))
 
 
 def grouped_where_they_lie(grouped: DataFrame) -> DataFrame:
@@ -75,14 +70,24 @@ def grouped_where_they_lie(grouped: DataFrame) -> DataFrame:
     execution = grouped._jdf.queryExecution()
     if _would_not_end(spark, execution.sparkPlan()):
         return grouped  # groups that are whole are as right
-    final, above = execution.sparkPlan(), []
-    while not final.nodeName().endswith("Aggregate"):
-        above.append(final)
-        final = _only_child(final)
+    final, above = _aggregate_of(execution)
     plan = _aggregate(spark, final, final.aggregateExpressions(), final.resultExpressions(), _only_child(final))
+    return _standing_in(spark, execution.optimizedPlan(), _under(spark, above, plan))
+
+
+def _aggregate_of(execution: Any) -> tuple[Any, list[Any]]:
+    """The uppermost aggregate of a plan, and what stands above it."""
+    found, above = execution.sparkPlan(), []
+    while not found.nodeName().endswith("Aggregate"):
+        above.append(found)
+        found = _only_child(found)
+    return found, above
+
+
+def _under(spark: SparkSession, above: Sequence[Any], plan: Any) -> Any:
     for operator in reversed(above):
         plan = operator.withNewChildren(sequence(spark, [plan]))
-    return _standing_in(spark, execution.optimizedPlan(), plan)
+    return plan
 
 
 # The column with the number of the partition that a finding comes from.

@@ -56,10 +56,9 @@ def stored_scan(
     """The rows of the pieces with the schema's columns, and the number of their logical partition under the name `number`.
 
     `belongs` is the number that a row belongs to, or the ranges of the partitions: other rows are left out, of pieces that
-    are not whole. `predicate` is pushed
-    into the reader as far as Spark can, and is applied. `order` is how the rows of each logical partition are sorted: name,
-    descending, NULLs first. It is believed. `rows` and `bytes` are how much the pieces hold; by default, bytes are those of
-    the files."""
+    are not whole. `predicate` is pushed into the reader as far as Spark can, and is applied. `order` is how the rows of each
+    logical partition are sorted: name, descending, NULLs first. It is believed. `rows` and `bytes` are how much the pieces
+    hold; by default, bytes are those of the files."""
     whole = f"{number}_whole"
     constants = [StructField(number, IntegerType(), False)]
     constants += [StructField(whole, BooleanType(), False)] if belongs is not None else []
