@@ -114,7 +114,7 @@ def cpu_hours(spark: SparkSession, chosen: argparse.Namespace, console: Console)
         "plain": lambda: session._straight(session._bind_file(script, params)),
         "ours": lambda: session._planned(session._bind_file(script, params)),
     }
-    return [measured("cpu_hours", sides, spark, chosen.runs, console)]
+    return [{**measured("cpu_hours", sides, spark, chosen.runs, console), "size": chosen.processes}]
 
 
 def tpch_queries(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
@@ -126,7 +126,10 @@ def tpch_queries(spark: SparkSession, chosen: argparse.Namespace, console: Conso
         spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
     queries = tpch.queries()
     wanted = chosen.query or sorted(queries)
-    return [measured(f"Q{n}", _sides(spark, session, queries[n]), spark, chosen.runs, console) for n in wanted]
+    return [
+        {**measured(f"Q{n}", _sides(spark, session, queries[n]), spark, chosen.runs, console), "size": chosen.scale}
+        for n in wanted
+    ]
 
 
 def _sides(spark: SparkSession, session: Session, query: str) -> dict[str, Side]:

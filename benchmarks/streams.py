@@ -121,7 +121,7 @@ class Benchmark:
 
         sides: Any = {"plain": plain, "ours": lambda: session._planned(bound())}
         found = measured(name, sides, self.spark, self.runs, self.console)
-        return {**found, "fallbacks": list(session.fallbacks)}
+        return {**found, "size": self.rows, "fallbacks": list(session.fallbacks)}
 
     # --- the figures
 

@@ -263,7 +263,7 @@ def main() -> None:
         plain, ours = q["plain"], q["ours"]
         moved = ours["shuffle_bytes"] / plain["shuffle_bytes"] if plain["shuffle_bytes"] else 1.0
         faster, tasks = plain["best"] / ours["best"], plain["task_seconds"] / ours["task_seconds"]
-        found.append({**q, "faster": faster, "task_time": tasks, "moved": moved})
+        found.append({**q, "faster": faster, "task_time": tasks, "moved": moved, "size": chosen.rows})
     found.sort(key=lambda q: q["name"])
     show(found, console)
     report.write("super_operators", {"queries": found}, drawn, parts="queries", spark=spark.version)

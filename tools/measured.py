@@ -51,7 +51,7 @@ def _megabytes(count: float) -> str:
 
 def execute(found: dict[str, Any]) -> Iterator[Row]:
     for q in found["suites"].get("cpu_hours", ()):
-        what = f"CPU-hours script, 6 million processes (best of {len(q['ours']['seconds'])})"
+        what = f"CPU-hours script, {q['size']:,} processes (best of {len(q['ours']['seconds'])})"
         yield what, "python benchmarks/execute.py --suite cpu_hours", sides(q)
     queries = found["suites"].get("tpch", ())
     if queries:
@@ -68,7 +68,8 @@ def _tpch(queries: list[dict[str, Any]]) -> Row:
     low, high = (f"{q['ratio']:.2f} ({q['name']})" for q in (by_ratio[0], by_ratio[-1]))
     ends = f"a query takes from {low} to {high} of plain Spark's time"
     exchanges = f"{plain['exchanges']} exchanges, ours {ours['exchanges']}"
-    what = f"the {len(queries)} TPC-H queries at scale 1, keys declared (best of {len(queries[0]['ours']['seconds'])})"
+    scale, runs = queries[0]["size"], len(queries[0]["ours"]["seconds"])
+    what = f"the {len(queries)} TPC-H queries at scale {scale:g}, keys declared (best of {runs})"
     return what, "python benchmarks/execute.py --suite tpch", f"{told}; {exchanges}; {ends}"
 
 
@@ -79,9 +80,10 @@ def super_operators(found: dict[str, Any]) -> Iterator[Row]:
     means = together(queries)
     ends = sorted(q["faster"] for q in queries)
     same = "same rows" if all(q["same_rows"] for q in queries) else "DIFFERENT ROWS"
+    rows, runs = queries[0]["size"], len(queries[0]["ours"]["seconds"])
     what = (
-        f"the {len(queries)} operator trees of the super-operators' paper on 10 million rows, plain Spark with its merging "
-        f"of sub-plans on (best of {len(queries[0]['ours']['seconds'])})"
+        f"the {len(queries)} operator trees of the super-operators' paper on {rows:,} rows, plain Spark with its merging of "
+        f"sub-plans on (best of {runs})"
     )
     result = (
         f"geometric mean **{means['faster']:.2f} times as fast**, from {ends[0]:.2f} to {ends[-1]:.2f}; "
@@ -98,10 +100,10 @@ def super_operators(found: dict[str, Any]) -> Iterator[Row]:
 
 
 FIGURES = {
-    "grouped": "10 million web pages in 64 ranges of (domain, host, dir), grouped by (domain, host) with exact percentiles",
-    "common ranges": "four such streams of 2.5 million pages with boundaries of their own, put together and grouped so",
-    "ranges joined": "two streams in ranges with boundaries of their own, joined",
-    "buckets joined": "two streams of 100 and of 40 buckets, joined",
+    "grouped": "web pages in 64 ranges of (domain, host, dir), grouped by (domain, host) with exact percentiles",
+    "common ranges": "four such streams of a quarter of the pages each, with other boundaries, put together and grouped so",
+    "ranges joined": "two streams in ranges with boundaries of their own, made of a quarter of the pages each, joined",
+    "buckets joined": "two streams of 100 and of 40 buckets, made of a quarter of the pages each, joined",
     "100 as 200, into 50": "buckets of 100 read as the 200 of another stream, joined, grouped, and brought into 50",
 }
 
@@ -111,7 +113,7 @@ def streams(found: dict[str, Any]) -> Iterator[Row]:
         for q in queries:
             if q["name"] not in FIGURES:
                 continue
-            what = f"{FIGURES[q['name']]} (best of {len(q['ours']['seconds'])})"
+            what = f"{FIGURES[q['name']]} (`--rows` {q['size']:,}, best of {len(q['ours']['seconds'])})"
             more = _skew(queries) if "largest_to_average" in q else ""
             yield what, f"python benchmarks/streams.py --figure {figure}", sides(q) + more
 

@@ -248,7 +248,7 @@ class Lowering(Straight):
     def _two_halves(self, node: Physical, operator: ops.HashAggregate | ops.StreamAggregate) -> Lowered:
         """Both halves, the exchange between them, and what combines findings on the way."""
         moves, below = [], node.inputs[0]
-        while isinstance(below.operator, ops.Move) or _is_on_the_way(below.operator):
+        while isinstance(below.operator, ops.Move | ops.LocalSort) or _combines(below.operator):
             moves += [below] if isinstance(below.operator, ops.Move) else []
             below = below.inputs[0]
         half: Any = below.operator
@@ -667,10 +667,9 @@ def _merged(call: AggregateCall, state: Column) -> Expression:
     return Cast(made, call.type) if call.function == "sum" and pa.types.is_decimal(call.type) else made
 
 
-def _is_on_the_way(operator: Any) -> bool:
-    """Does it stand between the halves of an aggregate, below the exchange that brings equal keys together?"""
-    is_gathered = isinstance(operator, ops.Move) and isinstance(operator.how, PartialMerge)
-    return is_gathered or isinstance(operator, ops.LocalSort) or getattr(operator, "phase", None) == "combining"
+def _combines(operator: Any) -> bool:
+    """Does it stand between the halves of an aggregate, and yields findings of findings?"""
+    return getattr(operator, "phase", None) == "combining"
 
 
 def _are_whole(reads: Sequence[Sequence[int]]) -> bool:
