@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -525,37 +525,43 @@ class Session:
         from unshuffle.optimizer import optimize
         from unshuffle.spark.faithful import added
         from unshuffle.spark.lowering import lowering
+        from unshuffle.spark.session import as_made
         from unshuffle.verify import verify
 
         begun = perf_counter()
-        try:
-            optimized = optimize(script, self._options(keeps))
-            verify(optimized)
-            self._optimize_ms = (perf_counter() - begun) * 1000
-            self._left, self._added = tuple(operator.reason for operator in optimized.foreign), tuple
-            spark = self.spark  # an embedded one starts now
-            if self._plain is not None:
-                raise UserError(self._plain)
-            with self._failures_explained(script), lowering(spark, optimized) as lowered:
-                try:
+        with ExitStack() as running:
+            try:
+                optimized = optimize(script, self._options(keeps))
+                verify(optimized)
+                self._optimize_ms = (perf_counter() - begun) * 1000
+                self._left, self._added = tuple(operator.reason for operator in optimized.foreign), tuple
+                spark = self.spark  # an embedded one starts now
+                if self._plain is not None:
+                    raise UserError(self._plain)
+                is_ours = keeps and not optimized.foreign
+                settled = partial(as_made, spark, optimized.fewest_partitions) if is_ours else nullcontext
+                running.enter_context(settled())
+                with self._failures_explained(script), lowering(spark, optimized) as lowered:
+                    running.callback(lowered.release)
                     frames = [lowered.output(plan, [c.name for c in o.plan.columns]) for o, plan in optimized.outputs]
-                except BaseException:
-                    lowered.release()
-                    raise
-            self._added = cache(partial(added, optimized, lowered.sendings, frames))
-        except Exception as error:
-            # Whatever went wrong on our side, plain Spark may do it; and if not, its error is the user's.
-            told = error if isinstance(error, UserError) else _fault(error)
-            self._left, self._added = (str(told),), tuple
-            self._laid = ()
-            with self._straight(script) as frames:
-                yield frames
-            return
-        self._laid = tuple(output.layout for output, _ in optimized.outputs)
-        try:
+                self._laid = tuple(output.layout for output, _ in optimized.outputs)
+
+                @cache
+                def added_by_spark() -> tuple[str, ...]:
+                    with settled():
+                        return added(optimized, lowered.sendings, frames)
+
+                self._added = added_by_spark
+            except Exception as error:
+                # Whatever went wrong on our side, plain Spark may do it; and if not, its error is the user's.
+                running.close()
+                told = error if isinstance(error, UserError) else _fault(error)
+                self._left, self._added = (str(told),), tuple
+                self._laid = ()
+                with self._straight(script) as frames:
+                    yield frames
+                return
             yield frames
-        finally:
-            lowered.release()
 
     def _options(self, keeps: bool = True) -> Any:
         """What plans are made for: the machine that will run them, and what can be run."""

@@ -149,3 +149,18 @@ def test_cached_data_is_used(session: Session) -> None:
         assert all(each.startswith("Spark adds an exchange") for each in session.fallbacks)
         assert frame._jdf.queryExecution().executedPlan().toString().count("InMemoryRelation") >= 2
         assert same_rows(plain, frame)
+
+
+def test_what_is_ours_from_top_to_bottom_runs_as_it_was_made(session: Session, spark: SparkSession) -> None:
+    def is_planned_anew(query: str, keeps: bool) -> bool:
+        script = session._bind_what(query, None)
+        with session._planned(script, keeps) as (frame,):
+            planned = frame.select("*")._jdf.queryExecution().executedPlan().nodeName()
+        return bool(planned == "AdaptiveSparkPlan")
+
+    query = "select k, count(*) as n from cached group by k"
+    assert not is_planned_anew(query, keeps=True)
+    assert is_planned_anew(query, keeps=False)  # a DataFrame for the user, under the user's settings
+    part = "select * from (select k from cached) pivot (count(*) for k in (0, 1)) order by 1"
+    assert is_planned_anew(part, keeps=True)  # Spark plans the PIVOT, and may need to see what comes of it
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true"

@@ -37,7 +37,7 @@ class MultiJoin:
 
 
 def gathered(plan: Join) -> MultiJoin | None:
-    """The tree of inner joins that has this one at its top, if it joins more than two inputs."""
+    """The tree of inner joins that has this one at its top, if it joins more than two inputs. An input may be such a tree."""
     inputs: list[Plan] = []
     conditions: list[Expression] = []
     _collect(plan, inputs, conditions)
@@ -70,11 +70,16 @@ def _agreeing(plan: Plan, classes: Sequence[Sequence[Column]]) -> Plan:
     return plan
 
 
-def _collect(plan: Plan, inputs: list[Plan], conditions: list[Expression]) -> None:
+def _collect(plan: Plan | MultiJoin, inputs: list[Plan], conditions: list[Expression]) -> None:
     if isinstance(plan, Join) and plan.kind is JoinKind.INNER:
         _collect(plan.left, inputs, conditions)
         _collect(plan.right, inputs, conditions)
         conditions.extend(conjuncts(plan.condition))
+    elif isinstance(plan, MultiJoin):
+        inputs.extend(plan.inputs)
+        for first, *others in plan.classes:
+            conditions.extend(Call("=", (Ref(first), Ref(other)), pa.bool_()) for other in others)
+        conditions.extend(plan.conditions)
     else:
         inputs.append(plan)
 

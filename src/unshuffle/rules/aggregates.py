@@ -9,12 +9,13 @@ decides.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 
 from unshuffle.algebra.expressions import AggregateCall, Ref, columns_of
 from unshuffle.algebra.logical import Filter, FinalGroupBy, GroupBy, Join, PartialGroupBy, Plan, Project
+from unshuffle.algebra.multijoin import MultiJoin, gathered
 from unshuffle.algebra.predicates import (
     JoinCondition,
     conjunction,
@@ -182,12 +183,18 @@ def aggregate_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
         keys = (*first.keys, *more)
         read = frozenset(keys).union(*(columns_of(call) for _, call in first.aggregates))
         kept = tuple(column for child in inner for column in child.columns if column in read)
-        joined = Join(JoinKind.INNER, inner[0], inner[1], conjunction(before), kept)
-        grouped: Plan = GroupBy(joined, keys, first.aggregates)
+        joined = Join(JoinKind.INNER, _opened(inner[0]), _opened(inner[1]), conjunction(before), kept)
+        grouped: Plan = GroupBy(cast(Plan, gathered(joined) or joined), keys, first.aggregates)
         asked = conjunction(after)
         if asked is not None:
             grouped = Filter(grouped, asked)
         yield Project(grouped, tuple((column, Ref(column)) for column in plan.columns))
+
+
+def _opened(plan: Plan) -> Plan:
+    """Joins whose order is open, as such: another join with them is one more of them."""
+    first: Any = cast(Group, plan).expressions[0]
+    return cast(Plan, first) if isinstance(first, MultiJoin) else plan
 
 
 def partial_aggregate_below_join(plan: Plan, memo: Memo) -> Iterator[Plan]:

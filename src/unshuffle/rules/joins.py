@@ -32,6 +32,7 @@ PAIRS = (8, 60)  # splits that are worth trying in all physical ways: at least, 
 PAIR_BYTES = 8e6  # what inputs must hold to be worth another split, which takes milliseconds to try
 BEAMS = (3, 2, 1)  # splits of a sub-set that are tried when there are more, the first that keeps within PAIRS
 COPIED = 30e6  # bytes of an input that is better copied than partitioned
+WAITED = 5e6  # bytes that could be touched while a join waits for another join, where inputs come at once
 DYNAMIC = 10  # inputs for which all sub-sets are looked at
 
 
@@ -204,7 +205,8 @@ class _Sizes:
         """Both inputs are sent, unless one is small enough to be copied, and the result is passed on."""
         sides = sorted((self.bytes(one), self.bytes(other)))
         read = 0.2 * sum(sides) if sides[0] < COPIED else sum(sides)
-        return read + self.bytes(one | other)
+        of_joins = one.bit_count() > 1 and other.bit_count() > 1
+        return read + self.bytes(one | other) + (WAITED if of_joins else 0.0)
 
     def of(self, inputs: int) -> float:
         found = self._known.get(inputs)

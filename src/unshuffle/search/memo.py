@@ -168,7 +168,9 @@ class Memo:
         group.expressions.append(node)
         self._inserted += 1
         self._derive(group, node)
-        self._explore(group, node)
+        same = self._explore(group, node)
+        if group._facts is None:  # of joins whose order is open, and all their orders are known already
+            self._table[node] = group = same
         return group
 
     def _insert_shared(self, plan: Shared) -> Group:
@@ -192,7 +194,10 @@ class Memo:
         group._facts = derived
         group._estimate = self._estimator(node, [child.estimate for child in inputs], derived)
 
-    def _explore(self, group: Group, node: Plan) -> None:
+    def _explore(self, group: Group, node: Plan) -> Group:
+        """Other forms of what a group stands for. The answer is the group that has the last of them: another, if that was
+        known already."""
+        same = group
         for rule in self._rules:
             if self._inserted >= self.budget:
                 if not self.spent:
@@ -201,18 +206,20 @@ class Memo:
                         f"stopped looking for other forms of the query after {self.budget} expressions; the plan is the "
                         "best of those found"
                     )
-                return
+                break
             for other in rule(node, self):
-                self.offer(other, group, rule.__name__)
+                same = self.offer(other, group, rule.__name__)
+        return same
 
-    def offer(self, plan: Plan, group: Group, rule: str) -> None:
-        """One more form of what a group stands for, found by a rule."""
+    def offer(self, plan: Plan, group: Group, rule: str) -> Group:
+        """One more form of what a group stands for, found by a rule. The answer is the group that has it."""
         before = self._inserted
         around, self._rule = self._rule, rule
-        self.insert(plan, into=group)
+        found = self.insert(plan, into=group)
         self._rule = around
         if self._inserted > before:
             self.trace.fired(rule, group.number)
+        return found
 
     def made_by(self, expression: Plan) -> str | None:
         """The rule that an expression is from; None if the query is written so."""
