@@ -93,6 +93,26 @@ def test_a_key_compared_as_floating_point_is_none(session: Session, rule: str, q
     assert planned(session, query.format("d"), machine).trace.rules[rule] == 0
 
 
+JOINED = "many join twice as a on e = a.k join twice as b on a.s = b.s"
+ABOVE_JOINS = [
+    f"select i, n, s from (select i, sum(v) as n from {JOINED} group by i) join few on i = id where k < 3",
+    # What is equal below and what is equal above make one class, of which one input has two columns.
+    f"select x.i, n from (select i, a.id, sum(v) as n from {JOINED} group by i, a.id) x join few on i = few.id and x.id = few.id",
+    f"select i, n, s from (select i, sum(v) as n from {JOINED} and a.id > v group by i) join few on i = id where k < 3",
+]
+
+
+@pytest.mark.parametrize("query", ABOVE_JOINS)
+def test_a_join_that_moves_below_a_group_by_is_one_of_the_joins_there(session: Session, query: str) -> None:
+    optimized = planned(session, query, DEAR_GROUPS)
+    assert optimized.trace.rules["aggregate_above_join"] > 0
+    (grouped,) = [
+        n for n in optimized.outputs[0][1].walk() if isinstance(n.operator, ops.HashAggregate | ops.StreamAggregate)
+    ]
+    joins = [n for n in grouped.walk() if isinstance(n.operator, ops.HashJoin | ops.MergeJoin | ops.LoopJoin)]
+    assert len(joins) == 3
+
+
 SEMI = [
     "select id, s from few where exists (select 1 from many where e = k)",
     "select s from few where exists (select 1 from many where e = k and i <> id)",  # equal rows stay as many as they are
