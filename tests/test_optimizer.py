@@ -374,3 +374,16 @@ s  rows=1000
 q  rows=10
     a bigint distinct=10
 """
+
+
+CHAIN = "".join(f"t{i}  rows=1000\n    a{i} bigint distinct=1000\n    b{i} bigint distinct=1000\n" for i in range(5))
+JOINS = "select a0, sum(b4) as s from t0, t1, t2, t3, t4 where b0 = a1 and b1 = a2 and b2 = a3 and b3 = a4 group by a0"
+
+
+@pytest.mark.parametrize("expressions", [1, 2, 5, 10, 20, 40])
+def test_however_few_forms_are_looked_at_there_is_a_plan(tmp_path: Path, expressions: int) -> None:
+    bound = Described(tmp_path / "tables", parse(CHAIN)).bind(JOINS, "query", is_script=False)
+    chosen = optimize(bound, Options(machine=Machine(cores=4), expressions=expressions))
+    verify(chosen)
+    joins = nodes(chosen.outputs[0][1], ops.HashJoin) + nodes(chosen.outputs[0][1], ops.MergeJoin)
+    assert len(joins) == 4

@@ -199,17 +199,25 @@ class Memo:
         known already."""
         same = group
         for rule in self._rules:
-            if self._inserted >= self.budget:
-                if not self.spent:
-                    self.spent = True
-                    self.trace.note(
-                        f"stopped looking for other forms of the query after {self.budget} expressions; the plan is the "
-                        "best of those found"
-                    )
+            if self._is_spent(group):
                 break
             for other in rule(node, self):
                 same = self.offer(other, group, rule.__name__)
+                if self._is_spent(group):
+                    break
         return same
+
+    def _is_spent(self, group: Group) -> bool:
+        """Were enough forms found? Joins whose order is open have none before they have an order."""
+        if self._inserted < self.budget or group._facts is None:
+            return False
+        if not self.spent:
+            self.spent = True
+            self.trace.note(
+                f"stopped looking for other forms of the query after {self.budget} expressions; the plan is the "
+                "best of those found"
+            )
+        return True
 
     def offer(self, plan: Plan, group: Group, rule: str) -> Group:
         """One more form of what a group stands for, found by a rule. The answer is the group that has it."""
