@@ -293,7 +293,7 @@ dim  rows=50000000
 
 
 def test_small_inputs_are_planned_serially(plan: Plan) -> None:
-    chosen = plan(events(1_000, 20), CPU_HOURS, script=True, cores=8)
+    chosen = plan(events(10_000, 20), CPU_HOURS, script=True, cores=8)
     assert all(isinstance(node.delivered.partitioning, Serial) for node in chosen.walk())
 
 

@@ -52,7 +52,7 @@ HASHED_OBJECTS = 128
 COUNT_VALUES = frozenset(("median", "mode", "percentile", "percentile_cont", "percentile_disc"))
 # What the start of a job costs that runs beside others.
 BESIDE = 0.3
-# And of one that waits for others: they end, a table is made of what they found, and is sent.
+# And of one that waits for others, if it has several tasks: they end, a table is made of what they found, and is sent.
 WAITING = 2.5
 # A radix sort takes about as long as so many levels of comparisons.
 RADIX_LEVELS = 5.0
@@ -145,7 +145,9 @@ class CostModel:
 
     def job(self, copied: Amount) -> float:
         """Seconds to begin a job that copies rows. Jobs that wait for no other run beside each other."""
-        return self.start(1) * (WAITING if copied.waits else BESIDE)
+        if not copied.waits:
+            return self.start(1) * BESIDE
+        return self.start(1) * (1.0 if copied.partitions == 1 else WAITING)
 
     def sorting(self, keys: Sequence[Sorted], runs: float) -> float:
         """Seconds a row to sort what comes in so many sorted runs; a row a run if it comes in no order.
