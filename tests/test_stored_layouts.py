@@ -146,7 +146,7 @@ def test_ranges_that_serve_are_read_as_they_lie(plan: Plan) -> None:
 def test_ranges_of_a_text_are_read_as_ranges_of_its_first_characters(plan: Plan, columns: str, key: str) -> None:
     found = plan(
         f"select {key} as d, percentile(v, 0.5) from pages where v > 5 group by 1",
-        cores=20,
+        cores=18,
         pages=in_ranges(columns, count=200),
     )
     (scan,) = scans(found)

@@ -130,12 +130,6 @@ class Optimized:
         nodes = (node for root in self.roots for node in root.walk())
         return tuple(node.operator for node in nodes if isinstance(node.operator, AsWritten))
 
-    @property
-    def fewest_partitions(self) -> int | None:
-        """Of the exchange that has the fewest, but those that gather all rows in one place; None if there is no other."""
-        moves = (node for root in self.roots for node in root.walk() if isinstance(node.operator, Move))
-        return min((node.amount.partitions for node in moves if node.amount.partitions > 1), default=None)
-
 
 def optimize(script: Script, options: Options | None = None) -> Optimized:
     """The cheapest plan found for all outputs of a script together."""

@@ -523,9 +523,9 @@ class Session:
     def _planned(self, script: Script, keeps: bool = True) -> Iterator[list[DataFrame]]:
         """Every output as the optimizer plans it. What is kept for several uses is released in the end."""
         from unshuffle.optimizer import optimize
+        from unshuffle.spark.as_made import as_made
         from unshuffle.spark.faithful import added
         from unshuffle.spark.lowering import lowering
-        from unshuffle.spark.session import as_made
         from unshuffle.verify import verify
 
         begun = perf_counter()
@@ -539,7 +539,7 @@ class Session:
                 if self._plain is not None:
                     raise UserError(self._plain)
                 is_ours = keeps and not optimized.foreign
-                settled = partial(as_made, spark, optimized.fewest_partitions) if is_ours else nullcontext
+                settled = partial(as_made, spark, optimized) if is_ours else nullcontext
                 running.enter_context(settled())
                 with self._failures_explained(script), lowering(spark, optimized) as lowered:
                     running.callback(lowered.release)
@@ -570,10 +570,13 @@ class Session:
 
         machine = this_machine()
         if self._spark is not None and self._plain is None:
+            from unshuffle.spark.as_made import most_of_files
+
             context = self._spark.sparkContext
             # Not `getConf`, which copies every setting there is, one call of the JVM each.
             files = int(context._conf.get("spark.shuffle.sort.bypassMergeThreshold", str(machine.most_files)))
-            machine = replace(machine, cores=context.defaultParallelism, most_files=files)
+            piece = most_of_files(self._spark, machine.file_piece_bytes, is_made=keeps)
+            machine = replace(machine, cores=context.defaultParallelism, most_files=files, file_piece_bytes=piece)
         return Options(machine=machine, disabled=self._without, keeps=keeps)
 
     @contextmanager

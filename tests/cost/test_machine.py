@@ -90,3 +90,12 @@ def test_files_are_cut_so_that_all_cores_have_a_piece() -> None:
     assert machine.file_pieces(1000) == 1
     assert machine.file_pieces(64e6) >= 4
     assert machine.file_pieces(10 * machine.file_piece_bytes) >= 10
+
+
+def test_no_core_has_more_pieces_than_another() -> None:
+    machine = Machine(cores=4)
+    most = machine.file_piece_bytes
+    assert machine.file_pieces(4 * most) == 4
+    assert machine.most_of_files(4 * most) == most
+    assert machine.file_pieces(4.5 * most) == 8
+    assert machine.most_of_files(4.5 * most) == 4.5 * most / 8

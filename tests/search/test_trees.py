@@ -21,7 +21,7 @@ from unshuffle.verify import verify
 from unshuffle.why import reasons
 
 EIGHT = Machine(cores=8)
-ROWS_OF_A_PIECE = 16_000_000  # of k and v, in a piece of 128 MB
+ROWS_OF_A_PIECE = 32_000_000  # of k and v, in a piece of 256 MB
 ORDERED = "select k, sum(v) as s, avg(v) as a from t group by k order by k"
 
 

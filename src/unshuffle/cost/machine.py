@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, fields
-from math import isfinite
+from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from unshuffle.errors import FileProblem, UserError, did_you_mean
 
 # Names a file that `benchmarks/calibrate.py` wrote, or that someone wrote by hand for a cluster.
 VARIABLE = "UNSHUFFLE_MACHINE"
+
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,22 @@ class Machine:
     task_memory: float = 400e6  # what a task can hold before it spills
     broadcast_bytes: float = 512e6  # more is never copied to every task
 
-    file_piece_bytes: float = 128e6  # files are cut into pieces of this size at most, and of 4 MB at least
+    file_piece_bytes: float = 256e6  # that a task reads of files at most
 
     def file_pieces(self, bytes: float) -> int:
-        """How many tasks read files of so many bytes: as Spark cuts them, so that all cores have something to do."""
-        piece = min(self.file_piece_bytes, max(4e6, bytes / self.cores))
-        return max(1, round(bytes / piece + 0.5))
+        """How many tasks read files of so many bytes: as many a core as it takes for none to read too much. Spark cuts no
+        pieces of less than 4 MB if it need not."""
+        piece = max(min(4e6, self.file_piece_bytes), bytes / self.cores / self._waves(bytes))
+        return max(1, ceil(bytes / piece - ROUNDING))
+
+    def most_of_files(self, bytes: float) -> float:
+        """The most that a task may read, for Spark to cut files of so many bytes like that. It divides them by the cores
+        itself, and counts something for each file."""
+        waves = self._waves(bytes)
+        return self.file_piece_bytes if waves == 1 else bytes / self.cores / waves
+
+    def _waves(self, bytes: float) -> int:
+        return max(1, ceil(bytes / self.cores / self.file_piece_bytes - ROUNDING))
 
     @property
     def few_rows(self) -> float:

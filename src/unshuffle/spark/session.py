@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import IO
@@ -121,19 +121,6 @@ def temporarily(spark: SparkSession, **settings: str | int | bool | None) -> Ite
         yield
     finally:
         apply(dict(before))
-
-
-def as_made(spark: SparkSession, fewest: int | None) -> AbstractContextManager[None]:
-    """Plans are run as they were made, and not planned anew whenever a stage has ended (docs/decisions/013). What is copied
-    to every task may then wait for more than one stage, and is waited for as long as that takes. `fewest` are the partitions
-    of the planned exchange that has the fewest: under a join, Spark would make the number that is set of any fewer."""
-    settings: dict[str, str | int | bool | None] = {
-        "spark.sql.adaptive.enabled": False,
-        "spark.sql.broadcastTimeout": -1,
-    }
-    if fewest is not None and fewest < int(str(spark.conf.get("spark.sql.shuffle.partitions"))):
-        settings["spark.sql.shuffle.partitions"] = fewest
-    return temporarily(spark, **settings)
 
 
 # --------------------------------------------------------------------------------------------------------- a new session
