@@ -38,7 +38,7 @@ from unshuffle.cost.machine import Machine, this_machine
 from unshuffle.cost.model import CostModel
 from unshuffle.properties import Delivered, Dependencies, Exactly, Partitioned, Replicated, Required
 from unshuffle.properties.through import through_project
-from unshuffle.rules import aggregates, decompose, joins, listed, picked_rows, super_operators, tops
+from unshuffle.rules import aggregates, decompose, joins, late_semi_joins, listed, picked_rows, super_operators, tops
 from unshuffle.rules.implement import Implement
 from unshuffle.rules.joins import gather_joins, order_joins
 from unshuffle.rules.normalize import normalize_script
@@ -54,6 +54,7 @@ from unshuffle.search.trace import Trace
 
 EXPLORATION = (
     *joins.RULES,
+    *late_semi_joins.RULES,
     *aggregates.RULES,
     *tops.RULES,
     *decompose.RULES,

@@ -229,6 +229,10 @@ class Memo:
             self.trace.fired(rule, group.number)
         return found
 
+    def group_of(self, expression: Plan) -> Group:
+        """The group that an expression is in."""
+        return self._table[expression]
+
     def made_by(self, expression: Plan) -> str | None:
         """The rule that an expression is from; None if the query is written so."""
         return self._made_by.get(expression)

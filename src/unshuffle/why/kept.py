@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from unshuffle.algebra import operators as ops
 from unshuffle.algebra.physical import Physical
 from unshuffle.catalog.schema import Dependency
+from unshuffle.cost.model import CostModel
 from unshuffle.properties import (
     Clustered,
     CoPartitioned,
@@ -125,8 +126,15 @@ def _otherwise_stored(whole: Whole, node: Physical) -> Iterator[tuple[Stored, Ph
     split = len(scheme.columns) if scheme is not None else 0
     local = tuple(key.on(column) for key, column in zip(keys, columns[split:], strict=True))
     place = Partitioned(scheme.function, tuple(columns[:split])) if scheme is not None else _unsorted(whole, scan)
-    if place is not None:
+    if place is not None and not (isinstance(place, Partitioned) and _costs_more(whole, scan, gone)):
         yield Stored(scan.operator, Delivered(place, local), gone), scan
+
+
+def _costs_more(whole: Whole, scan: Physical, gone: Sequence[Physical]) -> bool:
+    """Rows that lie as Spark is told are read one at a time. If few of them are left to be moved, that takes longer."""
+    machine = whole.optimized.machine
+    reading = CostModel(machine).elapsed(scan.amount.rows * machine.stored_row, scan.amount)
+    return sum(each.own.seconds for each in gone) <= reading
 
 
 def _scheme(operator: object) -> Partitioned | None:
