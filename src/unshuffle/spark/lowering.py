@@ -44,7 +44,6 @@ from unshuffle.properties import (
     Covering,
     HashFunction,
     InitialPartitioning,
-    JoinKey,
     PartialMerge,
     Partitioned,
     RangeFunction,
@@ -323,7 +322,8 @@ class Lowering(Straight):
             # Spark would push the join below what laid out its input, and then exchange anew.
             left = replace(left, text=self._rows_of(bridge.planned(self._query(left.text))))
         if in_pairs and all(isinstance(child.operator, ops.Move) for child in node.inputs):
-            right = self._apart(right, operator.keys[0])
+            key = operator.keys[0]
+            right = self._apart(right, _as_laid_out(node.inputs[1], key.columns[1]), key.type)
         number = next(self._aliases)
         names = (f"left_{number}", f"right_{number}")
         kept = self._laid_out_as(node, operator, left, right)
@@ -351,13 +351,12 @@ class Lowering(Straight):
         frame = self._query(given.text).withColumn(number.spark_name, number_of(self._spark, layout))
         return Lowered(self._rows_of(frame), (), (number,))
 
-    def _apart(self, right: Lowered, key: JoinKey) -> Lowered:
+    def _apart(self, right: Lowered, column: Column, type_: DataType) -> Lowered:
         """Under a join of two exchanges Spark takes a number of partitions of its own where that is larger. Not if something
         is between one of them and the join: here the copy of a key, which the join is on."""
-        column = key.columns[1]
-        copy = self._new(column.name, key.type or column.type)
-        text = f"SELECT *, {self._key(right, key, 1)} AS {name_of(copy)} FROM ({right.text})"
-        return replace(right, text=text, casts={**right.casts, (column, key.type): copy})
+        copy = self._new(column.name, type_ or column.type)
+        text = f"SELECT *, {self._key(right, column, type_)} AS {name_of(copy)} FROM ({right.text})"
+        return replace(right, text=text, casts={**right.casts, (column, type_): copy})
 
     def _condition(self, node: Physical, operator: Any, left: Lowered, right: Lowered) -> str | None:
         if operator.join.condition is None:
@@ -367,7 +366,8 @@ class Lowering(Straight):
         keys = [each.key for each in operator.by] if isinstance(operator, ops.MergeJoin) else operator.keys
         parts = []
         for key in keys:
-            one, other = (self._key(given, key, side) for side, given in enumerate((left, right)))
+            columns = (_as_laid_out(child, column) for child, column in zip(node.inputs, key.columns, strict=True))
+            one, other = (self._key(given, c, key.type) for given, c in zip((left, right), columns, strict=True))
             parts.append(f"{one} {'<=>' if key.null_safe else '='} {other}")
         if _covering(node) is not None:
             parts.insert(0, f"{name_of(_number(left))} = {name_of(_number(right))}")
@@ -381,11 +381,10 @@ class Lowering(Straight):
             parts.append(self._expression(operator.rest))
         return " AND ".join(parts)
 
-    def _key(self, given: Lowered, key: JoinKey, side: int) -> str:
-        column = key.columns[side]
-        if (column, key.type) in given.casts:
-            return name_of(given.casts[column, key.type])
-        return self._typed(column, key.type)
+    def _key(self, given: Lowered, column: Column, type_: DataType) -> str:
+        if (column, type_) in given.casts:
+            return name_of(given.casts[column, type_])
+        return self._typed(column, type_)
 
     @staticmethod
     def _hint(node: Physical, operator: Any, left: Lowered, right: Lowered, names: tuple[str, str]) -> str:
@@ -696,6 +695,13 @@ def _with_carriers(keys: Sequence[Column], given: Lowered, below: Physical) -> l
                 found.append(carrier)
                 del waiting[carrier]
     return [*found, *waiting]
+
+
+def _as_laid_out(node: Physical, column: Column) -> Column:
+    """The column, or one that equals it if rows are laid out by that: Spark does not know that the two are equal."""
+    by = _layout_columns(node)
+    same = (each for each in by if each.type == column.type and node.facts.equal(each, column))
+    return column if column in by else next(same, column)
 
 
 def _layout_columns(node: Physical) -> tuple[Column, ...]:
