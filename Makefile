@@ -13,7 +13,7 @@ RUN := $(BIN)/python -m
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 # The tests of what touches Spark's internals, and other Sparks to run them on than the newest.
 SPARK_VERSIONS := 4.1 4.2
-SPARK_TESTS := $(addprefix tests/spark/test_,lowering.py dataframes.py optimize.py metrics.py user_sessions.py range_number.py stored_scan.py narrow.py cluster.py trees.py findings_below_joins.py)
+SPARK_TESTS := $(addprefix tests/spark/test_,lowering.py as_made.py dataframes.py optimize.py metrics.py user_sessions.py range_number.py stored_scan.py narrow.py cluster.py trees.py findings_below_joins.py)
 BENCHMARKS := benchmarks/properties.py benchmarks/connection_maps.py benchmarks/optimize.py benchmarks/execute.py benchmarks/streams.py benchmarks/super_operators.py benchmarks/partition_writing.py benchmarks/calibrate.py
 
 .DEFAULT_GOAL := help

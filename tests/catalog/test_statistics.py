@@ -510,6 +510,8 @@ def test_footers_tell_distinct_values(tmp_path: Path) -> None:
         "day": [datetime.date(2024, 1, 1) + datetime.timedelta(days=int(i)) for i in random.integers(0, 300, rows)],
         "price": [float(i) for i in random.integers(0, 2000, rows)],
         "sorted": np.sort(random.integers(0, 2**50, rows)),
+        "in_runs": np.repeat(np.arange(rows // 200), 200),
+        "runs_again": np.tile(np.repeat(np.arange(20), 100), rows // 2000),
         "hash": random.integers(0, 2**60, rows),
     }
     truth = {name: len(set(np.asarray(values).tolist())) for name, values in columns.items()}

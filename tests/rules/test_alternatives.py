@@ -211,6 +211,8 @@ def estimate_anything(node: Plan, inputs: Any, facts: Any) -> Any:
 
 
 def filters_leave_few(node: Plan, inputs: Any, facts: Any) -> Any:
+    """Of tables that are large."""
     if isinstance(node, Filter):
-        return replace(inputs[0], rows=0.001 * inputs[0].rows, facts=facts)
-    return estimate_anything(node, inputs, facts)
+        return replace(inputs[0], rows=1e-6 * inputs[0].rows, facts=facts)
+    found = estimate_anything(node, inputs, facts)
+    return replace(found, rows=1e6) if isinstance(node, Scan) else found

@@ -5,9 +5,10 @@ that is told from two sides:
 
     range        a whole number or a day has no more values than lie between the least and the greatest
     dictionary   a column chunk that is encoded with a dictionary takes log2(d) bits a row and the d values once. Its size
-                 is in the footer, so d can be solved for. One chunk's d says how large the domain is that all chunks
-                 draw from (by the formula of Cardenas), and from that follows the d of all rows. Chunks whose ranges
-                 do not overlap, as in sorted files, draw from domains of their own.
+                 is in the footer, so d can be solved for; and so is the dictionary's own, which has room for no more
+                 than d (rows that come in runs of one value take fewer bits). One chunk's d says how large the domain is
+                 that all chunks draw from (by the formula of Cardenas), and from that follows the d of all rows. Chunks
+                 whose ranges do not overlap, as in sorted files, draw from domains of their own.
 
 Both are estimates for the optimizer. Where a footer says too little, so do we: None.
 """
@@ -27,6 +28,7 @@ from unshuffle.catalog.statistics import ColumnStatistics, default_width
 
 # A chunk takes about four microseconds to look at; past this many, row groups are sampled evenly.
 _CHUNKS_READ = 4096
+_PAGE_HEADER = 16  # bytes before a dictionary, about
 
 
 def footer_statistics(
@@ -68,6 +70,7 @@ class _Gathered:
     chunks: int = 0
     bytes: int = 0
     dictionaries: int = 0
+    dictionary_bytes: int = 0  # compressed, and so no more than the values take
     low: Any = None
     high: Any = None
     ends_known: bool = True
@@ -77,7 +80,9 @@ class _Gathered:
         self.rows += chunk.num_values
         self.chunks += 1
         self.bytes += chunk.total_uncompressed_size
-        self.dictionaries += bool(chunk.has_dictionary_page)
+        if chunk.has_dictionary_page:
+            self.dictionaries += 1
+            self.dictionary_bytes += max(0, chunk.data_page_offset - chunk.dictionary_page_offset - _PAGE_HEADER)
         found = chunk.statistics
         if found is None:
             self.nulls_known = self.ends_known = False
@@ -147,7 +152,8 @@ class _Gathered:
         if size >= each * value * 0.95:
             return rows  # not smaller than the plain values: nearly all differ, or the dictionary was given up
         segments = self._segments()
-        return segments * _domain_drawn(rows / segments, _domain(each, _solved(each, size, value)))
+        found = max(_solved(each, size, value), min(each, self.dictionary_bytes / self.chunks / value))
+        return segments * _domain_drawn(rows / segments, _domain(each, found))
 
     def _segments(self) -> int:
         """How many runs of chunks have values apart from those of the others: all, in files sorted by the column."""

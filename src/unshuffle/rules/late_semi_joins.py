@@ -14,8 +14,9 @@ from unshuffle.algebra.predicates import is_deterministic
 from unshuffle.catalog.joins import JoinKind
 from unshuffle.search.memo import Group, Memo
 
-# Of its input's rows, what a join must leave at most.
+# Of its input's rows, what a join must leave at most; and how many rows there must be for it to be worth another plan.
 FEW = 0.5
+MANY = 100_000
 
 
 def semi_join_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
@@ -33,7 +34,7 @@ def semi_join_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
         for semi in chosen.expressions:
             if isinstance(semi, Join) and semi.kind in (JoinKind.SEMI, JoinKind.ANTI) and _is_fixed(semi):
                 rows, asked = cast("tuple[Group, Group]", semi.children)
-                if asked.column_set.isdisjoint(beside.column_set):
+                if rows.rows >= MANY and asked.column_set.isdisjoint(beside.column_set):
                     read = columns_of(cast(Expression, semi.condition)) & rows.column_set
                     kept = (*plan.columns, *(c for c in rows.columns if c in read and c not in plan.columns))
                     sides = (semi.left, plan.right) if side == 0 else (plan.left, semi.left)
