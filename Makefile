@@ -83,6 +83,7 @@ bench: venv java ## Run the benchmarks, both sides in one run, and make README's
 	$(RUN) pip install -qq --disable-pip-version-check -e ".[bench]"
 	for program in $(BENCHMARKS); do echo "==> $$program"; $(BIN)/python "$$program" || exit; done
 	$(BIN)/python benchmarks/super_operators.py --suites
+	$(BIN)/python benchmarks/super_operators.py --tuned
 	$(BIN)/python tools/measured.py
 
 soak: venv ## Try many more generated properties and scripts (hours)
