@@ -20,10 +20,10 @@ RESULTS = Path(__file__).resolve().parent / "results"
 Draw = Callable[[Any, Any], Any]  # the parts, pyplot -> figure, or None if there is nothing to draw
 
 
-def write(name: str, numbers: dict[str, Any], draw: Draw, parts: str, **versions: str) -> None:
+def write(name: str, numbers: dict[str, Any], draw: Draw, parts: str, whole: bool = False, **versions: str) -> None:
     """Write both files and say where they are. `parts` is the key of what is drawn, and of what earlier runs may have
-    measured as well: a dictionary, or a list of dictionaries with a name. Both have the keys that JSON has. `versions` of
-    what else was measured stand beside Python's."""
+    measured as well: a dictionary, or a list of dictionaries with a name. Both have the keys that JSON has. Of a `whole` run
+    nothing else is kept. `versions` of what else was measured stand beside Python's."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     machine = {
         "python": platform.python_version(),
@@ -33,7 +33,10 @@ def write(name: str, numbers: dict[str, Any], draw: Draw, parts: str, **versions
     }
     written = RESULTS / f"{name}.json"
     numbers = json.loads(json.dumps(numbers))
-    together = {**numbers, parts: _with_earlier(_earlier(written, parts, machine), _dated(numbers[parts]))}
+    together = {
+        **numbers,
+        parts: _with_earlier(None if whole else _earlier(written, parts, machine), _dated(numbers[parts])),
+    }
     written.write_text(json.dumps({"machine": machine, **together}, indent=1) + "\n")
     print(f"written: {written}{_drawn(draw, together[parts], written.with_suffix('.png'))}")
 

@@ -261,7 +261,8 @@ def main() -> None:
     if chosen.suites:
         gained = gains(spark, console, chosen.runs, chosen.scale)
         show_gains(gained, console)
-        report.write("super_operators_suites", {"queries": gained}, drawn_gains, parts="queries", spark=spark.version)
+        name = "super_operators_suites"
+        report.write(name, {"queries": gained}, drawn_gains, parts="queries", whole=True, spark=spark.version)
         return
     folder = DATA / f"blitz-{chosen.rows}"
     generate(folder, chosen.rows)
