@@ -9,7 +9,8 @@ log of events. The other side is plain Spark with adaptive execution, 8 shuffle 
 sub-plans switched on; with `--tuned`, under the two settings as well that our plans of these queries run with. Both sides go
 in turn; a side's time is the best of its runs, and ours includes binding, optimizing and lowering.
 
-`benchmarks/results/super_operators.json` gets every number, `super_operators.png` the figures.
+`benchmarks/results/super_operators.json` gets every number, `super_operators.png` the figures; with `--suites` and `--tuned`,
+files that end in these words.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from unshuffle import Session  # noqa: E402
+from unshuffle.cost.machine import Machine  # noqa: E402
 from unshuffle.optimizer import Options, optimize  # noqa: E402
 from unshuffle.rules import super_operators  # noqa: E402
+from unshuffle.spark.as_made import PIECES, SMALL_TABLE  # noqa: E402
 
 SCRIPTS = ROOT / "benchmarks" / "blitz"
 # Spark's own ways to compute sub-plans once, as far as it has them.
@@ -46,10 +49,7 @@ MERGING = (
     "spark.sql.optimizer.mergeSubplans.filterPropagation.throughJoin.enabled",
 )
 # What our plans of these queries run with (docs/decisions/014).
-TUNED = {
-    "spark.sql.files.maxPartitionBytes": "256000000",
-    "spark.sql.codegen.aggregate.map.twolevel.enabled": "false",
-}
+TUNED = {PIECES: str(int(Machine().file_piece_bytes)), SMALL_TABLE: "false"}
 
 
 def generate(folder: Path, rows: int) -> None:

@@ -75,7 +75,9 @@ NEAR_MISSES = [
     "right join (select * from days where year = 2002) on sold_on = day",
     f"select item, year from sales {FEW} and rand() < sold_on "
     "where exists (select 1 from returns where returned = item)",
-    f"select item, year from sales {FEW} where item in (1, 2)",
+    # Few rows from the start, as there are days.
+    "select day, name from days join stores on day = number and name = 'here' "
+    "where exists (select 1 from returns where returned = year)",
 ]
 
 

@@ -82,7 +82,9 @@ class _Gathered:
         self.bytes += chunk.total_uncompressed_size
         if chunk.has_dictionary_page:
             self.dictionaries += 1
-            self.dictionary_bytes += max(0, chunk.data_page_offset - chunk.dictionary_page_offset - _PAGE_HEADER)
+            begin, end = chunk.dictionary_page_offset, chunk.data_page_offset
+            if begin > 0:  # some writers say 0 where they mean nothing
+                self.dictionary_bytes += max(0, end - begin - _PAGE_HEADER)
         found = chunk.statistics
         if found is None:
             self.nulls_known = self.ends_known = False

@@ -29,21 +29,28 @@ def semi_join_above_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     joined_rows = memo.group_of(plan).rows
     for side, other in ((0, 1), (1, 0)):
         chosen, beside = (cast(Group, plan.children[each]) for each in (side, other))
-        if joined_rows > FEW * chosen.rows:
-            continue
-        for semi in chosen.expressions:
-            if isinstance(semi, Join) and semi.kind in (JoinKind.SEMI, JoinKind.ANTI) and _is_fixed(semi):
-                rows, asked = cast("tuple[Group, Group]", semi.children)
-                if rows.rows >= MANY and asked.column_set.isdisjoint(beside.column_set):
-                    read = columns_of(cast(Expression, semi.condition)) & rows.column_set
-                    kept = (*plan.columns, *(c for c in rows.columns if c in read and c not in plan.columns))
-                    sides = (semi.left, plan.right) if side == 0 else (plan.left, semi.left)
-                    joined = Join(JoinKind.INNER, *sides, plan.condition, kept)
-                    yield Join(semi.kind, joined, semi.right, semi.condition, plan.columns)
+        if joined_rows <= FEW * chosen.rows:
+            for semi in chosen.expressions:
+                if isinstance(semi, Join) and semi.kind in (JoinKind.SEMI, JoinKind.ANTI) and _can_wait(semi, beside):
+                    yield _after(plan, side, semi)
+
+
+def _can_wait(semi: Join, beside: Group) -> bool:
+    rows, asked = cast("tuple[Group, Group]", semi.children)
+    return _is_fixed(semi) and rows.rows >= MANY and asked.column_set.isdisjoint(beside.column_set)
 
 
 def _is_fixed(join: Join) -> bool:
     return join.condition is not None and is_deterministic(join.condition)
+
+
+def _after(plan: Join, side: int, semi: Join) -> Plan:
+    """The join of what the semi-join chooses from, and then the semi-join."""
+    read = columns_of(cast(Expression, semi.condition)) & frozenset(semi.left.columns)
+    kept = (*plan.columns, *(c for c in semi.left.columns if c in read and c not in plan.columns))
+    sides = (semi.left, plan.right) if side == 0 else (plan.left, semi.left)
+    joined = Join(JoinKind.INNER, *sides, plan.condition, kept)
+    return Join(semi.kind, joined, semi.right, semi.condition, plan.columns)
 
 
 RULES = (semi_join_above_join,)
