@@ -13,11 +13,11 @@ RUN := $(BIN)/python -m
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 # The tests of what touches Spark's internals, and other Sparks to run them on than the newest.
 SPARK_VERSIONS := 4.1 4.2
-SPARK_TESTS := $(addprefix tests/spark/test_,lowering.py as_made.py dataframes.py optimize.py metrics.py user_sessions.py range_number.py stored_scan.py narrow.py cluster.py trees.py findings_below_joins.py)
+SPARK_TESTS := tests/spark/reader/test_dataframes.py tests/spark/lowering/test_lowering.py tests/spark/lowering/test_aggregation_trees.py tests/spark/lowering/test_partial_aggregates_below_joins.py tests/spark/execution/test_session_settings.py tests/spark/execution/test_metrics.py tests/spark/execution/test_cluster.py tests/spark/shims tests/spark/test_optimize.py tests/spark/test_user_sessions.py
 BENCHMARKS := benchmarks/properties.py benchmarks/connection_maps.py benchmarks/optimize.py benchmarks/execute.py benchmarks/streams.py benchmarks/super_operators.py benchmarks/partition_writing.py benchmarks/calibrate.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv java demo demo-data test test-fast test-spark-versions plans check format bench soak completeness mutants clean
+.PHONY: help setup venv java demo demo-data test test-fast test-spark-versions plans check format docs bench soak completeness mutants clean
 MAKEFLAGS += --no-print-directory
 .SILENT:
 
@@ -50,8 +50,8 @@ demo-data: venv
 test: venv java ## Run all tests, in two processes
 	$(RUN) pytest $(IN_TWO)
 
-test-fast: venv ## Run the tests that need no JVM
-	$(RUN) pytest $(IN_TWO) -m "not spark"
+test-fast: venv ## Run the tests that need no JVM, generated ones with fewer examples (under a minute)
+	UNSHUFFLE_QUICK=1 PYTHONDONTWRITEBYTECODE= $(RUN) pytest $(IN_TWO) -m "not spark"
 
 test-spark-versions: venv java ## Test what touches Spark's internals on Spark 4.1 and 4.2
 	for version in $(SPARK_VERSIONS); do \
@@ -79,6 +79,11 @@ format: venv ## Format the code and mend what the linter can mend
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 
+docs: venv ## Build the documentation site into site/
+	$(RUN) pip install -qq --disable-pip-version-check -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
+	echo "built: site/index.html; to search it, run $(BIN)/python -m http.server --directory site"
+
 bench: venv java ## Run the benchmarks, both sides in one run, and make README's table of what they found (hours)
 	$(RUN) pip install -qq --disable-pip-version-check -e ".[bench]"
 	for program in $(BENCHMARKS); do echo "==> $$program"; $(BIN)/python "$$program" || exit; done
@@ -87,7 +92,7 @@ bench: venv java ## Run the benchmarks, both sides in one run, and make README's
 	$(BIN)/python tools/measured.py
 
 soak: venv ## Try many more generated properties and scripts (hours)
-	UNSHUFFLE_SOAK=1 $(RUN) pytest -m "not spark" tests/properties tests/partitions tests/language/test_generated.py tests/rules tests/search tests/cost tests/catalog
+	UNSHUFFLE_SOAK=1 $(RUN) pytest -m "not spark" tests/properties tests/partitions tests/language/test_generated.py tests/normalize tests/explore tests/search tests/cardinality tests/cost tests/catalog
 
 completeness: venv ## Hold the algebra of properties against brute force (some minutes)
 	$(BIN)/python tools/completeness.py
@@ -96,6 +101,6 @@ mutants: venv ## Break the code in small ways and see that a test notices each
 	$(BIN)/python tools/mutants.py
 
 clean: ## Remove .venv, caches and what the examples wrote
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info \
+	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info \
 		examples/data examples/out spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

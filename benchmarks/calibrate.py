@@ -28,17 +28,17 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
-from benchmarks import tpch  # noqa: E402
-from benchmarks.calibration.executed import NUISANCES, RATES, coefficients, executed  # noqa: E402
-from benchmarks.calibration.fit import fit  # noqa: E402
-from benchmarks.calibration.jobs import WIDTHS, Job, Tables, jobs, starting  # noqa: E402
-from benchmarks.calibration.measure import Taken, measure  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from benchmarks.calibration.executed import NUISANCES, RATES, coefficients, executed  # noqa: E402
+from benchmarks.calibration.jobs import WIDTHS, Job, Tables, jobs, starting  # noqa: E402
+from benchmarks.calibration.measure import Taken, measure  # noqa: E402
+from tools.calibration_fit import fit  # noqa: E402
 from unshuffle.cost.machine import Machine  # noqa: E402
+from workloads import tpch  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "calibration.json"
 DATA = ROOT / ".cache" / "benchmarks"

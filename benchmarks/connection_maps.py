@@ -23,14 +23,21 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 
-from benchmarks import report  # noqa: E402
-
-from unshuffle.partitions import Key, Ranges, connect, divide, of_partitions  # noqa: E402
+from tools import benchmark_report  # noqa: E402
+from unshuffle.partitions import (  # noqa: E402
+    KeyColumn,
+    PartitionRead,
+    RangeConnections,
+    Ranges,
+    connect,
+    divide,
+    histogram_of_partitions,
+)
 
 SIZES = (100, 300, 1000, 3000, 10_000)
 ALL_PAIRS = 1000  # more take too long to be compared with
 GOAL = 50.0  # milliseconds for the largest map
-A, B = Key(pa.int64()), Key(pa.string())
+A, B = KeyColumn(pa.int64()), KeyColumn(pa.string())
 
 Shape = Callable[[int], tuple[Ranges, Ranges]]
 
@@ -68,17 +75,21 @@ def all_pairs(stored: Ranges, wanted: Ranges) -> int:
     )
 
 
+def every_read(connections: RangeConnections) -> list[list[PartitionRead]]:
+    return [connections.reads(output) for output in range(connections.outputs)]
+
+
 def measured(shape: Shape, count: int, runs: int) -> dict[str, Any]:
     stored, wanted = shape(count)
     found = connect(stored, stored.keys, wanted)
-    one = of_partitions(stored.keys, [(each, 100.0) for each in stored])
-    other = of_partitions(stored.keys, [(each, 100.0) for each in wanted])
+    one = histogram_of_partitions(stored.keys, [(each, 100.0) for each in stored])
+    other = histogram_of_partitions(stored.keys, [(each, 100.0) for each in wanted])
     return {
         "partitions": count,
         "connections": found.total,
         "boundaries_ms": milliseconds(lambda: shape(count), runs),
         "map_ms": milliseconds(lambda: connect(stored, stored.keys, wanted), runs),
-        "reads_ms": milliseconds(lambda: connect(stored, stored.keys, wanted).all_reads(), runs),
+        "reads_ms": milliseconds(lambda: every_read(connect(stored, stored.keys, wanted)), runs),
         "divide_ms": milliseconds(lambda: divide(one, 200.0, columns=1), runs),
         "union_ms": milliseconds(lambda: one.union(other), runs),
         "all_pairs_ms": milliseconds(lambda: all_pairs(stored, wanted), 1) if count <= ALL_PAIRS else None,
@@ -134,7 +145,7 @@ def main() -> None:
     runs = 1 if chosen.quick else 7
     results = {name: [measured(shape, count, runs) for count in SIZES] for name, shape in SHAPES.items()}
     show(results)
-    report.write("connection_maps", {"quick": chosen.quick, "shapes": results}, drawn, parts="shapes")
+    benchmark_report.write("connection_maps", {"quick": chosen.quick, "shapes": results}, drawn, parts="shapes")
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,29 +26,20 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
-from benchmarks import report, tpch  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from tools import benchmark_report  # noqa: E402
 from unshuffle import Session  # noqa: E402
-from unshuffle.spark import compare, results  # noqa: E402
-from unshuffle.spark.metrics import Measurement, measure  # noqa: E402
+from unshuffle.plan.logical import Script  # noqa: E402
+from unshuffle.spark.execution import compare, results  # noqa: E402
+from unshuffle.spark.execution.metrics import Measurement, measure  # noqa: E402
+from workloads import tpch  # noqa: E402
 
 DATA = ROOT / ".cache" / "benchmarks"
 TODAY = "2025-06-30"  # the last day of the CPU-hours data
 SUITES = ("cpu_hours", "tpch")
-KEYS = {
-    "customer": ("c_custkey",),
-    "lineitem": ("l_orderkey", "l_linenumber"),
-    "nation": ("n_nationkey",),
-    "orders": ("o_orderkey",),
-    "part": ("p_partkey",),
-    "partsupp": ("ps_partkey", "ps_suppkey"),
-    "region": ("r_regionkey",),
-    "supplier": ("s_suppkey",),
-}
-
 Side = Callable[[], AbstractContextManager[list[DataFrame]]]
 
 
@@ -65,6 +57,24 @@ def started() -> SparkSession:
     )
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextmanager
+def ours(session: Session, bind: Callable[[], Script]) -> Iterator[list[DataFrame]]:
+    """A query as unshuffle runs it: bound, planned and lowered when the side runs."""
+    with session.pipeline.executing(bind()) as execution:
+        yield execution.frames
+
+
+@contextmanager
+def baseline(session: Session, bind: Callable[[], Script]) -> Iterator[list[DataFrame]]:
+    """A script as plain Spark runs it."""
+    yield session.pipeline.baseline(bind()).frames
+
+
+def script_sides(session: Session, script: Path, params: dict[str, Any]) -> dict[str, Side]:
+    bind = partial(session.pipeline.bind_file, script, params)
+    return {"plain": partial(baseline, session, bind), "ours": partial(ours, session, bind)}
 
 
 def measured(
@@ -117,10 +127,7 @@ def cpu_hours(spark: SparkSession, chosen: argparse.Namespace, console: Console)
     session = Session(spark)
     params = {"data": str(folder), "out": str(DATA / "out"), "Today": TODAY}
     script = ROOT / "examples/cpu_hours/cpu_hours.scope"
-    sides: dict[str, Side] = {
-        "plain": lambda: session._straight(session._bind_file(script, params)),
-        "ours": lambda: session._planned(session._bind_file(script, params)),
-    }
+    sides = script_sides(session, script, params)
     return [{**measured("cpu_hours", sides, spark, chosen.runs, console), "size": chosen.processes}]
 
 
@@ -128,7 +135,7 @@ def tpch_queries(spark: SparkSession, chosen: argparse.Namespace, console: Conso
     folder = DATA / f"tpch-{chosen.scale:g}"
     tpch.generate(folder, chosen.scale)
     session = Session(spark, tables=folder)
-    for table, key in KEYS.items():
+    for table, key in tpch.KEYS.items():
         session.declare_key(table, *key)
         spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
     queries = tpch.queries()
@@ -147,7 +154,7 @@ def _sides(spark: SparkSession, session: Session, query: str) -> dict[str, Side]
     def plain():  # type: ignore[no-untyped-def]
         yield [spark.sql(query)]
 
-    return {"plain": plain, "ours": lambda: session._planned(session._bind_what(query, None))}
+    return {"plain": plain, "ours": partial(ours, session, partial(session.pipeline.bind, query))}
 
 
 def show(found: dict[str, list[dict[str, Any]]], console: Console) -> None:
@@ -204,7 +211,7 @@ def main() -> None:
     suites = {"cpu_hours": cpu_hours, "tpch": tpch_queries}
     found = {suite: suites[suite](spark, chosen, console) for suite in chosen.suite or SUITES}
     show(found, console)
-    report.write("execute", {"suites": found}, drawn, parts="suites", spark=spark.version)
+    benchmark_report.write("execute", {"suites": found}, drawn, parts="suites", spark=spark.version)
     print(f"{time.perf_counter() - began:.0f} s")
 
 

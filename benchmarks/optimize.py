@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 
-from benchmarks import report  # noqa: E402
+from tools import benchmark_report  # noqa: E402
 
 DATA = ROOT / ".cache" / "benchmarks"
 TODAY = "2025-06-30"  # the last day of the CPU-hours data
@@ -70,12 +70,12 @@ def peak_megabytes() -> float:
 
 def timed(work: dict[str, Any]) -> list[dict[str, Any]]:
     from unshuffle import Session
-    from unshuffle.algebra.logical import Script
+    from unshuffle.plan.logical import Script
 
     session = Session(tables=work["tables"])
 
     def bound(what: str) -> Script:
-        return session._bind_what(what, work["params"])
+        return session.pipeline.bind(what, work["params"])
 
     queries = [(name, lambda what=what: bound(what)) for name, what in work["queries"]]
     return rounds(queries, work["runs"])
@@ -110,7 +110,8 @@ def rounds(queries: list[tuple[str, Any]], runs: int) -> list[dict[str, Any]]:
 
 def grown(work: dict[str, Any]) -> dict[str, Any]:
     """Queries of each shape, with ever more joins until one takes too long."""
-    from benchmarks import described, growth
+    from benchmarks import growth
+    from workloads import described
 
     shapes = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -145,7 +146,7 @@ def search_size(optimized: Any) -> dict[str, int]:
 
 def prepared(suite: str, quick: bool) -> dict[str, Any]:
     """What the measured process needs to know. Query texts and data are made here, so that making them is not measured."""
-    from benchmarks import tpcds, tpch
+    from workloads import tpcds, tpch
 
     work: dict[str, Any] = {"suite": suite, "runs": 1 if quick else 5, "tables": [], "params": None}
     match suite:
@@ -280,7 +281,7 @@ def main() -> None:
         if suite in TARGETS:
             results[suite]["summary"] = summary(suite, results[suite])
     show(results, chosen.all)
-    report.write("optimize", {"quick": chosen.quick, "suites": results}, drawn, parts="suites")
+    benchmark_report.write("optimize", {"quick": chosen.quick, "suites": results}, drawn, parts="suites")
 
 
 if __name__ == "__main__":

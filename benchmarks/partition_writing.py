@@ -28,10 +28,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
-from benchmarks import report  # noqa: E402
-
+from tools import benchmark_report  # noqa: E402
 from unshuffle.cost.machine import Machine, this_machine  # noqa: E402
-from unshuffle.cost.shuffle_writing import crossing  # noqa: E402
+from unshuffle.cost.shuffle_writing import crossover  # noqa: E402
 
 COUNTS = (25, 50, 100, 250, 500, 1000, 2000, 4000)
 UNIT = 250  # partitions, of which the time of the traditional writer is 1
@@ -103,8 +102,8 @@ def told(found: dict[str, dict[int, float]], rows: int) -> dict[str, Any]:
     of_a_task, used, fitted = rows / (os.cpu_count() or 1), this_machine(), suggested(found, rows)
     return {
         "measured": crossed(found),
-        "predicted": crossing(used, of_a_task),
-        "predicted with suggested constants": crossing(fitted, of_a_task),
+        "predicted": crossover(used, of_a_task),
+        "predicted with suggested constants": crossover(fitted, of_a_task),
         "suggested": {name: getattr(fitted, name) for name in ("block", "index_block", "index_row")},
     }
 
@@ -140,7 +139,7 @@ def main() -> None:
     predicted = told(found, chosen.rows)
     print("an index is faster from so many partitions on:", json.dumps(predicted))
     numbers = {"rows": chosen.rows, "seconds": found, "crossing": predicted}
-    report.write("partition_writing", numbers, drawn, parts="seconds")
+    benchmark_report.write("partition_writing", numbers, drawn, parts="seconds")
 
 
 if __name__ == "__main__":

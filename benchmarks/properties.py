@@ -27,7 +27,7 @@ from unshuffle.properties import (
     Proof,
     RangeOrdered,
     Required,
-    Sampled,
+    SampledBoundaries,
     asc,
     constant_column,
     desc,
@@ -58,7 +58,7 @@ def realistic_facts(columns: list[Column]) -> list[object]:
 
 def draw(rng: random.Random, columns: list[Column]) -> tuple[Delivered, Required]:
     on = rng.sample(columns, rng.randint(1, 3))
-    layout = hashed(on, 64) if rng.random() < 0.6 else ranged([asc(c) for c in on], Sampled("s", 64))
+    layout = hashed(on, 64) if rng.random() < 0.6 else ranged([asc(c) for c in on], SampledBoundaries("s", 64))
     local: Local = tuple(
         rng.choice([asc(c), asc(c), desc(c), grouped(*rng.sample(columns, 2))]) for c in rng.sample(columns, 3)
     )

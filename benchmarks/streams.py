@@ -13,7 +13,7 @@ Plain Spark reads the very same files, under its default settings but for 8 shuf
 side's time is the best of its runs, ours with binding, optimizing and lowering. Rows are computed and dropped, and the
 rows of both sides compared once.
 
-`benchmarks/results/streams.json` gets every number, `streams.png` the figures.
+`benchmarks/results/streams.json` gets every number, `sstream.png` the figures.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -31,17 +32,18 @@ from unittest.mock import patch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 
-from benchmarks import report  # noqa: E402
-from benchmarks.execute import DATA, drawn, measured, show, started  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402, N812 - as everybody writes it
 from rich.console import Console  # noqa: E402
 
+from benchmarks.execute import DATA, drawn, measured, ours, show, started  # noqa: E402
+from tools import benchmark_report  # noqa: E402
 from unshuffle import Session  # noqa: E402
 from unshuffle.errors import Source  # noqa: E402
 from unshuffle.partitions import Ranges  # noqa: E402
-from unshuffle.search import alignment, ranges  # noqa: E402
-from unshuffle.streams import open_stream  # noqa: E402
+from unshuffle.pipeline import Pipeline  # noqa: E402
+from unshuffle.search.layouts import alignment, range_layouts  # noqa: E402
+from unshuffle.sstream import open_stream  # noqa: E402
 
 Found = list[dict[str, Any]]
 
@@ -114,14 +116,15 @@ class Benchmark:
 
         def bound() -> Any:
             if into is None:
-                return session._bind_what(query, None)
+                return session.pipeline.bind(query)
             target = f'"{self.folder}/none.ss" HASH CLUSTERED BY {into[0]} INTO {into[1]}'
             script = Source(name, f"found = {query}; OUTPUT found TO SSTREAM {target};")
-            return session._bind(script, None, is_script=True)
+            return session.pipeline.bind_source(script, None, is_script=True)
 
-        sides: Any = {"plain": plain, "ours": lambda: session._planned(bound())}
+        sides: Any = {"plain": plain, "ours": partial(ours, session, bound)}
         found = measured(name, sides, self.spark, self.runs, self.console)
-        return {**found, "size": self.rows, "fallbacks": list(session.fallbacks)}
+        with session.pipeline.executing(bound()) as execution:
+            return {**found, "size": self.rows, "fallbacks": list(execution.fallbacks)}
 
     # --- the figures
 
@@ -151,7 +154,7 @@ class Benchmark:
         """The largest partition over the average one, as the histograms of the four streams have it."""
         histograms = [open_stream(str(self.folder / f"pages{i}.ss")).manifest.histogram for i in range(4)]
         together = histograms[0].union(*histograms[1:])
-        layout = ranges.Spread((), histograms[0] if of_first else together)._divided(2, 16)
+        layout = range_layouts.Spread((), histograms[0] if of_first else together)._divided(2, 16)
         assert layout is not None
         sizes = [together.rows_in(each) for each in Ranges(layout.keys, layout.boundaries)]  # type: ignore[arg-type]
         return max(sizes) / (sum(sizes) / len(sizes))
@@ -181,13 +184,13 @@ class Benchmark:
         self.stream("hosts100", frame, clustered_by="domain", sorted_by=("domain", "host"), partitions=100)
         table = "pages200 p join hosts100 h on p.domain = h.domain and p.host = h.host"
         # As of tasks that have a hundred times as much to do, for which it is worth to start as many.
-        with patch.object(Session, "_options", _quickly_started(Session._options)):
+        with patch.object(Pipeline, "target", _quickly_started(Pipeline.target)):
             return [self.run("100 as 200, into 50", SPLIT.format(table=table), into=("domain", 50))]
 
 
-def _quickly_started(options: Callable[..., Any]) -> Callable[..., Any]:
-    def quick(session: Session, keeps: bool = True) -> Any:
-        found = options(session, keeps)
+def _quickly_started(target: Callable[..., Any]) -> Callable[..., Any]:
+    def quick(pipeline: Pipeline, is_managed: bool = True) -> Any:
+        found = target(pipeline, is_managed)
         return replace(found, machine=replace(found.machine, task=found.machine.task / 100))
 
     return quick
@@ -221,7 +224,9 @@ def main() -> None:
     benchmark = Benchmark(spark, chosen.rows, chosen.runs, console)
     found = {figure: getattr(benchmark, figure)() for figure in chosen.figure or FIGURES}
     show(found, console)
-    report.write("streams", {"rows": chosen.rows, "figures": found}, drawn, parts="figures", spark=spark.version)
+    benchmark_report.write(
+        "streams", {"rows": chosen.rows, "figures": found}, drawn, parts="figures", spark=spark.version
+    )
     print(f"{time.perf_counter() - began:.0f} s")
 
 

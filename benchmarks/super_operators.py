@@ -19,6 +19,7 @@ import argparse
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from math import exp, inf, log
 from pathlib import Path
 from typing import Any
@@ -29,17 +30,18 @@ sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
-from benchmarks import report, tpcds, tpch  # noqa: E402
-from benchmarks.execute import DATA, Side, measured, started  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from benchmarks.execute import DATA, Side, measured, ours, script_sides, started  # noqa: E402
+from tools import benchmark_report  # noqa: E402
 from unshuffle import Session  # noqa: E402
 from unshuffle.cost.machine import Machine  # noqa: E402
+from unshuffle.explore.rules import SUPER_OPERATOR_NAMES  # noqa: E402
 from unshuffle.optimizer import Options, optimize  # noqa: E402
-from unshuffle.rules import super_operators  # noqa: E402
-from unshuffle.spark.as_made import PIECES, SMALL_TABLE  # noqa: E402
+from unshuffle.target import MAX_PARTITION_BYTES, TWO_LEVEL_MAP  # noqa: E402
+from workloads import tpcds, tpch  # noqa: E402
 
 SCRIPTS = ROOT / "benchmarks" / "blitz"
 # Spark's own ways to compute sub-plans once, as far as it has them.
@@ -49,7 +51,7 @@ MERGING = (
     "spark.sql.optimizer.mergeSubplans.filterPropagation.throughJoin.enabled",
 )
 # What our plans of these queries run with (docs/decisions/014).
-TUNED = {PIECES: str(int(Machine().file_piece_bytes)), SMALL_TABLE: "false"}
+TUNED = {MAX_PARTITION_BYTES: str(int(Machine().file_piece_bytes)), TWO_LEVEL_MAP: "false"}
 
 
 def generate(folder: Path, rows: int) -> None:
@@ -99,13 +101,6 @@ def _events(random: np.random.Generator, rows: int, accounts: int) -> pa.Table:
     )
 
 
-def _sides(session: Session, script: Path, params: dict[str, Any]) -> dict[str, Side]:
-    return {
-        "plain": lambda: session._straight(session._bind_file(script, params)),
-        "ours": lambda: session._planned(session._bind_file(script, params)),
-    }
-
-
 def matching(console: Console, runs: int, scale: float = 0.01) -> None:
     """Optimizes every query with super-operators and without, in turn; the best of each."""
     for suite, module in (("tpch", tpch), ("tpcds", tpcds)):
@@ -114,14 +109,14 @@ def matching(console: Console, runs: int, scale: float = 0.01) -> None:
         session = Session(tables=folder)
         totals = {True: 0.0, False: 0.0}
         for number, text in sorted(module.queries().items()):
-            script = session._bind_what(text, None)
+            script = session.pipeline.bind(text)
             best = {True: inf, False: inf}
             for turn in range(2 * runs):
                 looks = bool(turn % 2)
                 began = time.process_time()
-                optimized = optimize(script, Options() if looks else Options(disabled=super_operators.NAMES))
+                optimized = optimize(script, Options() if looks else Options(disabled=SUPER_OPERATOR_NAMES))
                 best[looks] = min(best[looks], time.process_time() - began)
-                found = super_operators.NAMES & set(optimized.trace.rules) if looks else frozenset()
+                found = SUPER_OPERATOR_NAMES & set(optimized.trace.rules) if looks else frozenset()
             if not found:
                 totals = {looks: totals[looks] + best[looks] for looks in best}
                 continue
@@ -137,12 +132,12 @@ def gains(spark: SparkSession, console: Console, runs: int, scale: float) -> lis
     for suite, module in (("tpch", tpch), ("tpcds", tpcds)):
         folder = DATA / f"{suite}-{scale:g}"
         module.generate(folder, scale)
-        session, without = (Session(spark, tables=folder, without=names) for names in ((), super_operators.NAMES))
+        session, without = (Session(spark, tables=folder, without=names) for names in ((), SUPER_OPERATOR_NAMES))
         for table in module.TABLES:
             spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
         for number, text in sorted(module.queries().items()):
-            script = session._bind_what(text, None)
-            chosen = sorted({each.rule for each in optimize(script, session._options()).super_operators})
+            script = session.pipeline.bind(text)
+            chosen = sorted({each.rule for each in session.pipeline.plan(script)[0].super_operators})
             if chosen:
                 q = measured(
                     f"{suite} {number}", _query_sides(spark, session, without, text), spark, runs, console, warm=True
@@ -160,8 +155,8 @@ def _query_sides(spark: SparkSession, session: Session, without: Session, text: 
 
     return {
         "plain": plain,
-        "ours": lambda: session._planned(session._bind_what(text, None)),
-        "without": lambda: without._planned(without._bind_what(text, None)),
+        "ours": partial(ours, session, partial(session.pipeline.bind, text)),
+        "without": partial(ours, without, partial(without.pipeline.bind, text)),
     }
 
 
@@ -262,7 +257,7 @@ def main() -> None:
         gained = gains(spark, console, chosen.runs, chosen.scale)
         show_gains(gained, console)
         name = "super_operators_suites"
-        report.write(name, {"queries": gained}, drawn_gains, parts="queries", whole=True, spark=spark.version)
+        benchmark_report.write(name, {"queries": gained}, drawn_gains, parts="queries", whole=True, spark=spark.version)
         return
     folder = DATA / f"blitz-{chosen.rows}"
     generate(folder, chosen.rows)
@@ -270,7 +265,7 @@ def main() -> None:
     params = {"data": str(folder / "log.parquet"), "out": str(DATA / "out")}
     found = []
     for name in chosen.query or sorted(path.stem for path in SCRIPTS.glob("*.scope")):
-        q = measured(name, _sides(session, SCRIPTS / f"{name}.scope", params), spark, chosen.runs, console)
+        q = measured(name, script_sides(session, SCRIPTS / f"{name}.scope", params), spark, chosen.runs, console)
         plain, ours = q["plain"], q["ours"]
         moved = ours["shuffle_bytes"] / plain["shuffle_bytes"] if plain["shuffle_bytes"] else 1.0
         faster, tasks = plain["best"] / ours["best"], plain["task_seconds"] / ours["task_seconds"]
@@ -278,7 +273,7 @@ def main() -> None:
     found.sort(key=lambda q: q["name"])
     show(found, console)
     name = "super_operators_tuned" if chosen.tuned else "super_operators"
-    report.write(name, {"queries": found}, drawn, parts="queries", spark=spark.version)
+    benchmark_report.write(name, {"queries": found}, drawn, parts="queries", spark=spark.version)
     print(f"{time.perf_counter() - began:.0f} s")
 
 

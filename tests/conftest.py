@@ -1,5 +1,5 @@
-"""What tests share: one Spark session for those that need a JVM (pure tests never start it), the TPC data sets, and two
-lengths of search for generated tests: 100 examples a test, the same every run; or 20,000 new ones (UNSHUFFLE_SOAK=1)."""
+"""What tests share: one Spark session for those that need a JVM (pure tests never start it), the TPC data sets, and the number
+of examples of a generated test: 100, the same in every run; 20 in a quick run; 20,000 new ones in a soak."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from benchmarks import tpcds, tpch
 from hypothesis import HealthCheck, Phase, settings
+
+from tests.support.effort import QUICK, SOAK, SOAK_EXAMPLES
+from workloads import tpcds, tpch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from unshuffle.algebra.logical import Script
+    from unshuffle.plan.logical import Script
 
 
 EVERY_CHECK = list(HealthCheck)
@@ -26,11 +29,12 @@ EVERY_CHECK = list(HealthCheck)
 settings.register_profile(
     "normal", max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=EVERY_CHECK
 )
-settings.register_profile("soak", max_examples=20_000, deadline=None, suppress_health_check=EVERY_CHECK)
+settings.register_profile("soak", max_examples=SOAK_EXAMPLES, deadline=None, suppress_health_check=EVERY_CHECK)
 # A planted fault needs finding, not explaining.
 settings.register_profile("mutants", settings.get_profile("normal"), phases=[Phase.explicit, Phase.generate])
-wanted = [name for name in ("soak", "mutants") if os.environ.get(f"UNSHUFFLE_{name.upper()}") == "1"]
-settings.load_profile(wanted[0] if wanted else "normal")
+settings.register_profile("quick", settings.get_profile("normal"), max_examples=20)
+MUTANTS = os.environ.get("UNSHUFFLE_MUTANTS") == "1"
+settings.load_profile("soak" if SOAK else "mutants" if MUTANTS else "quick" if QUICK else "normal")
 
 
 # What is imported stays, and what tests make is mostly dropped by the count of its uses: looking for cycles among all of it as
@@ -95,13 +99,21 @@ def spark(quick_jvm: str) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("unshuffle-tests")
     builder = builder.config("spark.driver.extraJavaOptions", quick_jvm)
-    builder = builder.config("spark.driver.extraClassPath", str(HADOOP))
+    builder = builder.config("spark.driver.extraClassPath", str(HADOOP)).config("spark.driver.memory", "3g")
     for name, value in LEAN.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def released() -> Iterator[None]:
+    """Python rarely looks for cycles here (see above). Those that a file leaves would keep Spark's sessions and plans alive."""
+    yield
+    if "pyspark" in sys.modules:
+        gc.collect()
 
 
 @pytest.fixture
@@ -113,29 +125,43 @@ def compiled(spark: SparkSession) -> Iterator[None]:
         yield
 
 
+# Data that no test writes to, kept for the next run. One version of the generator makes the same bytes every time.
+GENERATED = Path(__file__).parents[1] / ".cache" / "tests" / f"tpcgen-{version('tpcgen-cli')}"
+
+
 @pytest.fixture(scope="session")
-def tpch_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tpch_data() -> Path:
     """The tables of TPC-H at scale 0.01."""
-    folder = tmp_path_factory.mktemp("tpch") / "scale-0.01"
+    folder = GENERATED / "tpch-scale-0.01"
     tpch.generate(folder, 0.01)
     return folder
 
 
 @pytest.fixture(scope="session")
-def tpcds_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tpcds_data() -> Path:
     """The tables of TPC-DS at scale 0.01."""
-    folder = tmp_path_factory.mktemp("tpcds") / "scale-0.01"
+    folder = GENERATED / "tpcds-scale-0.01"
     tpcds.generate(folder, 0.01)
     return folder
 
 
 @pytest.fixture(scope="session")
+def tpch_scripts(tpch_data: Path) -> dict[int, Script]:
+    """The 22 queries of TPC-H, bound without a JVM."""
+    return bound(tpch.queries(), tpch_data)
+
+
+@pytest.fixture(scope="session")
 def tpcds_scripts(tpcds_data: Path) -> dict[int, Script]:
     """The 99 queries of TPC-DS, bound without a JVM."""
+    return bound(tpcds.queries(), tpcds_data)
+
+
+def bound(queries: dict[int, str], tables: Path) -> dict[int, Script]:
     from unshuffle.session import Session
 
-    session = Session(tables=tpcds_data)
-    return {number: session._bind_what(text, None) for number, text in tpcds.queries().items()}
+    session = Session(tables=tables)
+    return {number: session.pipeline.bind(text) for number, text in queries.items()}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

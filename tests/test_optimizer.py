@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.described import Described, parse, with_scans
 
-from unshuffle.algebra import operators as ops
-from unshuffle.algebra.logical import Scan
-from unshuffle.algebra.physical import Physical
 from unshuffle.cost.machine import Machine
-from unshuffle.optimizer import Optimized, Options, optimize
+from unshuffle.optimizer import Options, PlannedQuery, optimize
+from unshuffle.plan import physical
+from unshuffle.plan.logical import Scan
+from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import (
     Delivered,
     FullMerge,
@@ -27,9 +26,11 @@ from unshuffle.properties import (
     asc,
     hashed,
 )
+from unshuffle.target import Target
 from unshuffle.verify import verify
+from workloads.described import Described, parse, with_scans
 
-Plan = Callable[..., Physical]
+Plan = Callable[..., PhysicalPlan]
 
 
 @pytest.fixture
@@ -44,12 +45,12 @@ def plan(tmp_path: Path) -> Plan:
         script: bool = False,
         machine: Machine | None = None,
         on_spark: bool = True,
-    ) -> Physical:
+    ) -> PhysicalPlan:
         described = Described(tmp_path / "tables", parse(tables))
         bound = described.bind(text, "query", is_script=script)
         if layouts:
             bound = with_scans(bound, lambda scan: _stored(scan, layouts))
-        options = Options(machine=machine or Machine(cores=cores))
+        options = Options(Target(machine or Machine(cores=cores)))
         if not on_spark:
             options = replace(options, accepts=lambda operator, inputs: True)
         chosen = optimize(bound, options)
@@ -68,16 +69,16 @@ def _stored(scan: Scan, layouts: dict[str, tuple[str, int]]) -> Scan:
     return replace(scan, layout=layout, stored=layout)
 
 
-def nodes(plan: Physical, kind: type) -> list[Physical]:
+def nodes(plan: PhysicalPlan, kind: type) -> list[PhysicalPlan]:
     return [node for node in plan.walk() if isinstance(node.operator, kind)]
 
 
-def moves(plan: Physical) -> list[str]:
+def moves(plan: PhysicalPlan) -> list[str]:
     """Every exchange, top down: the columns it sends by, or what else it does."""
-    return [_move(node.operator) for node in nodes(plan, ops.Move)]
+    return [_move(node.operator) for node in nodes(plan, physical.Exchange)]
 
 
-def _move(operator: ops.Move) -> str:
+def _move(operator: physical.Exchange) -> str:
     match operator.how:
         case FullMerge(merge=RandomMerge()):
             return "gather"
@@ -171,17 +172,17 @@ def test_a_constant_saves_the_repartitioning(plan: Plan) -> None:
     assert moves(plan(few, query.replace("b = 5", "b > 5"), {"t": ("a b", 400)})) == ["a"]
 
 
-def test_no_dependency_makes_two_inputs_laid_out_alike(plan: Plan) -> None:
+def test_a_dependency_does_not_make_two_inputs_co_partitioned(plan: Plan) -> None:
     """t is clustered on a, by a function of b; u hashed on a is not where t's rows are. One side must move to the other,
     and it cannot be u, which has no b to be sent by."""
     chosen = plan(TWO.format(facts="depends(a -> b)"), JOINED, {"t": ("b", 400), "u": ("a", 400)})
     assert moves(chosen) == ["a"]
-    (join,) = [node for node in chosen.walk() if isinstance(node.operator, ops.HashJoin | ops.MergeJoin)]
+    (join,) = [node for node in chosen.walk() if isinstance(node.operator, physical.HashJoin | physical.MergeJoin)]
     assert isinstance(join.inputs[0].delivered.partitioning, Partitioned)
     assert {c.name for each in join.inputs for c in each.delivered.partitioning.columns} == {"a"}
 
 
-def test_layouts_that_are_alike_are_joined_as_they_lie(plan: Plan) -> None:
+def test_co_partitioned_inputs_are_joined_in_place(plan: Plan) -> None:
     chosen = plan(TWO.format(facts=""), JOINED, {"t": ("a", 400), "u": ("a", 400)})
     assert moves(chosen) == []
 
@@ -190,14 +191,14 @@ def test_a_layout_is_pushed_to_the_other_input(plan: Plan) -> None:
     """u is sent by t's function, into t's number of partitions."""
     chosen = plan(TWO.format(facts=""), JOINED, {"t": ("a", 300)})
     assert moves(chosen) == ["a"]
-    (move,) = nodes(chosen, ops.Move)
+    (move,) = nodes(chosen, physical.Exchange)
     assert move.delivered.partitioning.function == HashFunction((move.delivered.partitioning.columns[0].type,), 300)
 
 
 def test_ninety_partitions_are_made_of_forty_five(plan: Plan) -> None:
     """SIGMOD 2012, section 3.3.1: 100 would be ideal, but 90 are read where they lie."""
     chosen = plan(ONE.format(facts=""), "select a, b, sum(v) as s from t group by a, b", {"t": ("a", 45)})
-    (scan,) = nodes(chosen, ops.FileScan)
+    (scan,) = nodes(chosen, physical.FileScan)
     assert not moves(chosen)
     assert scan.delivered.partitioning.function.partitions == 90
     assert scan.operator.readers == 2
@@ -246,31 +247,33 @@ def test_cpu_hours_is_planned_as_in_the_paper(plan: Plan) -> None:
     """ICDE 2010, Figure 3(b): each input sorted once and partitioned on guid once, which serves its DISTINCT and the merge
     join; the few results of the partial sums are merged in order and summed up in one place."""
     chosen = plan(events(BILLIONS, 20), CPU_HOURS, script=True, machine=PAPER, on_spark=False)
-    (join,) = nodes(chosen, ops.MergeJoin)
+    (join,) = nodes(chosen, physical.MergeJoin)
     for side in join.inputs:
-        assert list(kinds(side)) == ["StreamAggregate", "Move", "LocalSort", "FileScan"]
+        assert list(kinds(side)) == ["SortAggregate", "Exchange", "LocalSort", "FileScan"]
         assert moves(side) == ["guid"]
-        assert nodes(side, ops.LocalSort)[0].operator.keys[0].column.name == "guid"
+        assert nodes(side, physical.LocalSort)[0].operator.keys[0].column.name == "guid"
     above = [node for node in chosen.walk() if node not in set(join.walk())]
-    assert [_move(node.operator) for node in above if isinstance(node.operator, ops.Move)] == ["gather in order"]
-    sums = [node for node in above if isinstance(node.operator, ops.HashAggregate | ops.StreamAggregate)]
+    assert [_move(node.operator) for node in above if isinstance(node.operator, physical.Exchange)] == [
+        "gather in order"
+    ]
+    sums = [node for node in above if isinstance(node.operator, physical.HashAggregate | physical.SortAggregate)]
     assert [(node.operator.phase, node.alternative) for node in sums] == [
         ("final", "serial"),
         ("partial", "partitioned"),
     ]
 
 
-def test_on_spark_what_was_sorted_is_sorted_after_it_was_moved(plan: Plan) -> None:
-    """Spark's exchanges do not merge: that they did would be a plan that is not run."""
+def test_on_spark_sorts_come_after_exchanges(plan: Plan) -> None:
+    """Spark's exchanges do not merge sorted inputs, so a plan must not rely on that."""
     chosen = plan(events(BILLIONS, 20), CPU_HOURS, script=True, machine=PAPER)
-    (join,) = nodes(chosen, ops.MergeJoin)
+    (join,) = nodes(chosen, physical.MergeJoin)
     for side in join.inputs:
-        assert list(kinds(side)) == ["StreamAggregate", "LocalSort", "Move", "FileScan"]
+        assert list(kinds(side)) == ["SortAggregate", "LocalSort", "Exchange", "FileScan"]
 
 
 def test_on_spark_each_input_of_cpu_hours_is_partitioned_once(plan: Plan) -> None:
     chosen = plan(events(BILLIONS, 20), CPU_HOURS, script=True, machine=Machine(cores=150, partition_bytes=4e9))
-    (join,) = [node for node in chosen.walk() if isinstance(node.operator, ops.HashJoin | ops.MergeJoin)]
+    (join,) = [node for node in chosen.walk() if isinstance(node.operator, physical.HashJoin | physical.MergeJoin)]
     assert [moves(side) for side in join.inputs] == [["guid"], ["guid"]]
 
 
@@ -278,11 +281,13 @@ def test_with_many_user_groups_the_last_aggregate_is_parallel(plan: Plan) -> Non
     chosen = plan(events(BILLIONS, 500_000_000), CPU_HOURS, script=True, machine=PAPER)
     assert set(moves(chosen)) == {"user_group", "guid"}
     assert moves(chosen).count("guid") == 2
-    first = next(node for node in chosen.walk() if isinstance(node.operator, ops.HashAggregate | ops.StreamAggregate))
+    first = next(
+        node for node in chosen.walk() if isinstance(node.operator, physical.HashAggregate | physical.SortAggregate)
+    )
     assert first.alternative == "partitioned"
 
 
-def test_sums_are_found_below_a_join_that_repeats_rows(plan: Plan) -> None:
+def test_sums_are_computed_below_a_join_that_repeats_rows(plan: Plan) -> None:
     """A thousand rows of each key are one before they are sent to be joined; what was found meets all rows of the other input."""
     many = """
 fact  rows=2000000000
@@ -294,7 +299,7 @@ dim  rows=50000000
 """
     query = "select name, sum(v) as s, count(v) as n from fact join dim on fact.k = dim.id group by name"
     chosen = plan(many, query, cores=8)
-    (join,) = nodes(chosen, ops.HashJoin)
+    (join,) = nodes(chosen, physical.HashJoin)
     below = join.inputs[0].inputs[0]
     assert (moves(join.inputs[0]), below.operator.phase, below.operator.keys[0].name) == (["k"], "partial", "k")
     assert next(node for node in chosen.walk() if hasattr(node.operator, "phase")).operator.phase == "final"
@@ -312,7 +317,7 @@ def test_two_columns_of_an_input_in_one_class_must_agree(plan: Plan) -> None:
         for name in "xyz"
     )
     chosen = plan(three, "select x.a from x, y, z where x.a = y.c and x.b = y.c and y.a = z.a", cores=8)
-    filters = [str(node.operator.predicate) for node in nodes(chosen, ops.Select)]
+    filters = [str(node.operator.predicate) for node in nodes(chosen, physical.Filter)]
     conditions = [
         key for node in chosen.walk() for key in getattr(node.operator, "keys", ()) if hasattr(key, "columns")
     ]
@@ -331,8 +336,8 @@ def test_one_rowset_for_two_uses_is_computed_once_where_that_is_cheaper(tmp_path
     few = ONE.format(facts="").replace("distinct=100000000", "distinct=1000")
     chosen = _script(tmp_path, few, script)
     assert [spool.name for spool in chosen.spools] == ["base"]
-    assert sum(len(nodes(root, ops.FileScan)) for root in chosen.roots) == 1
-    assert sum(len(nodes(root, ops.ReadSpool)) for root in chosen.roots) == 2
+    assert sum(len(nodes(root, physical.FileScan)) for root in chosen.roots) == 1
+    assert sum(len(nodes(root, physical.ReadSpool)) for root in chosen.roots) == 2
     cheap = """
     base = SELECT a, b, v + 1 AS s FROM t WHERE a = 7;
     one = SELECT b, s FROM base WHERE s > 5;
@@ -356,14 +361,14 @@ def test_rows_that_differ_each_time_are_computed_once(tmp_path: Path) -> None:
     assert [spool.name for spool in _script(tmp_path, small, script).spools] == ["base"]
 
 
-def _script(tmp_path: Path, tables: str, text: str) -> Optimized:
+def _script(tmp_path: Path, tables: str, text: str) -> PlannedQuery:
     described = Described(tmp_path / "tables", parse(tables))
-    chosen = optimize(described.bind(text, "script", is_script=True), Options(machine=Machine(cores=100)))
+    chosen = optimize(described.bind(text, "script", is_script=True), Options(Target(Machine(cores=100))))
     verify(chosen)
     return chosen
 
 
-def kinds(plan: Physical) -> Iterator[str]:
+def kinds(plan: PhysicalPlan) -> Iterator[str]:
     for node in plan.walk():
         yield type(node.operator).__name__
 
@@ -371,7 +376,9 @@ def kinds(plan: Physical) -> Iterator[str]:
 def test_without_the_rule_joins_stay_as_written(tmp_path: Path) -> None:
     script = Described(tmp_path, parse(THREE)).bind("select r.a from r join s on r.a = s.a join q on q.a = s.a")
     chosen = optimize(script, Options(disabled=frozenset(("order_joins",)))).outputs[0][1]
-    assert len([node for node in chosen.walk() if isinstance(node.operator, ops.HashJoin | ops.MergeJoin)]) == 2
+    assert (
+        len([node for node in chosen.walk() if isinstance(node.operator, physical.HashJoin | physical.MergeJoin)]) == 2
+    )
 
 
 THREE = """
@@ -389,9 +396,9 @@ JOINS = "select a0, sum(b4) as s from t0, t1, t2, t3, t4 where b0 = a1 and b1 = 
 
 
 @pytest.mark.parametrize("expressions", [1, 2, 5, 10, 20, 40])
-def test_however_few_forms_are_looked_at_there_is_a_plan(tmp_path: Path, expressions: int) -> None:
+def test_there_is_a_plan_under_any_budget(tmp_path: Path, expressions: int) -> None:
     bound = Described(tmp_path / "tables", parse(CHAIN)).bind(JOINS, "query", is_script=False)
-    chosen = optimize(bound, Options(machine=Machine(cores=4), expressions=expressions))
+    chosen = optimize(bound, Options(Target(Machine(cores=4)), expressions=expressions))
     verify(chosen)
-    joins = nodes(chosen.outputs[0][1], ops.HashJoin) + nodes(chosen.outputs[0][1], ops.MergeJoin)
+    joins = nodes(chosen.outputs[0][1], physical.HashJoin) + nodes(chosen.outputs[0][1], physical.MergeJoin)
     assert len(joins) == 4

@@ -19,10 +19,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the tests' meaning of each property
+
+from tests.support.property_semantics import Row, broken_facts, broken_global, broken_local
 from unshuffle.catalog.schema import Column, Dependency
 from unshuffle.properties import (
     Action,
@@ -33,14 +37,13 @@ from unshuffle.properties import (
     Local,
     Ordered,
     Proof,
-    Scattered,
     Serial,
     Sorted,
+    UnknownPartitioning,
     check,
     match_global,
     match_local,
 )
-from unshuffle.properties.meaning import Row, broken_facts, broken_global, broken_local
 
 COLUMNS = tuple(Column(i + 1, name, pa.int64()) for i, name in enumerate("abc"))
 Fact = Dependency | EqualColumns | frozenset[Column] | Column
@@ -122,7 +125,7 @@ def locals_over(columns: tuple[Column, ...], with_nulls: bool) -> list[Local]:
 
 def globals_over(columns: tuple[Column, ...], with_nulls: bool) -> list[Global]:
     places = (True, False) if with_nulls else (True,)
-    found: list[Global] = [Serial(), Scattered(), *(Grouped(frozenset(c)) for c in subsets(columns) if c)]
+    found: list[Global] = [Serial(), UnknownPartitioning(), *(Grouped(frozenset(c)) for c in subsets(columns) if c)]
     for size in range(1, len(columns) + 1):
         for order in permutations(columns, size):
             for ways in product(product((False, True), places), repeat=size):

@@ -1,30 +1,49 @@
-"""The table of README.md, made of what the benchmarks wrote: `python tools/measured.py` after `make bench`.
+"""The tables of README.md and docs/benchmarks.md: run `python tools/measured.py` after `make bench`.
 
-Each line is one function of `benchmarks/results/NAME.json`. A benchmark that was not run has no line.
+Each row is made from `benchmarks/results/NAME.json`. A benchmark that was not run has no row. docs/benchmarks.md has all the
+rows, README.md the most telling ones.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
 RESULTS = ROOT / "benchmarks" / "results"
-BEGIN, END = "<!-- made by tools/measured.py -->\n", "<!-- the end of what it made -->\n"
+BEGIN, END = "<!-- made by tools/measured.py -->\n", "<!-- end of the table -->\n"
 
-Row = tuple[str, str, str]  # what, how it is run again, the result
+Row = tuple[str, str, str]  # what was measured, the command that measures it again, the result
 
 
-def table(results: Path = RESULTS) -> str:
-    rows = [
-        row for name, told in LINES.items() if (results / f"{name}.json").exists() for row in told(_read(results, name))
+def full_table(results: Path = RESULTS) -> str:
+    """All rows, for docs/benchmarks.md."""
+    return _table(row for name in ROWS for row in _rows(results, name))
+
+
+def short_table(results: Path = RESULTS) -> str:
+    """The rows of README.md."""
+    trees = [row for name in ("super_operators", "super_operators_tuned") for row in _rows(results, name)]
+    picked = [
+        *_rows(results, "execute"),
+        *(row for row in trees if " operator trees " in row[0]),
+        *(row for row in _rows(results, "streams") if row[0].startswith(FIGURES["grouped"])),
     ]
-    lines = ["| what | plain Spark, ours | run again with |", "|---|---|---|"]
-    return "\n".join([*lines, *(f"| {what} | {result} | `{again}` |" for what, again, result in rows)]) + "\n"
+    return _table(picked)
+
+
+def _rows(results: Path, name: str) -> Iterator[Row]:
+    if (results / f"{name}.json").exists():
+        yield from ROWS[name](_read(results, name))
+
+
+def _table(rows: Iterable[Row]) -> str:
+    lines = ["| what | plain Spark, unshuffle | measure it again |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {what} | {result} | `{command}` |" for what, command, result in rows)]) + "\n"
 
 
 def _read(results: Path, name: str) -> dict[str, Any]:
@@ -36,24 +55,24 @@ def sides(q: dict[str, Any]) -> str:
     plain, ours = q["plain"], q["ours"]
     same = "same rows" if q["same_rows"] else "DIFFERENT ROWS"
     return (
-        f"{plain['best']:.1f} s, {ours['best']:.1f} s: **{plain['best'] / ours['best']:.2f} times as fast**; task time "
+        f"{plain['best']:.1f} s, then {ours['best']:.1f} s: **{plain['best'] / ours['best']:.2f} times as fast**; task time "
         f"{ours['task_seconds'] / plain['task_seconds']:.2f} of plain Spark's; {_moved(plain, ours)}; {same}"
     )
 
 
 def _moved(plain: dict[str, Any], ours: dict[str, Any]) -> str:
-    return f"{plain['shuffle_bytes'] / 1e6:,.0f} MB shuffled, ours {_megabytes(ours['shuffle_bytes'])}"
+    return f"{plain['shuffle_bytes'] / 1e6:,.0f} MB shuffled, then {_megabytes(ours['shuffle_bytes'])}"
 
 
 def _megabytes(count: float) -> str:
     return f"{count / 1e6:,.0f} MB" if count else "none"
 
 
-def execute(found: dict[str, Any]) -> Iterator[Row]:
-    for q in found["suites"].get("cpu_hours", ()):
+def execute(results: dict[str, Any]) -> Iterator[Row]:
+    for q in results["suites"].get("cpu_hours", ()):
         what = f"CPU-hours script, {q['size']:,} processes (best of {len(q['ours']['seconds'])})"
         yield what, "python benchmarks/execute.py --suite cpu_hours", sides(q)
-    queries = found["suites"].get("tpch", ())
+    queries = results["suites"].get("tpch", ())
     if queries:
         yield _tpch(queries)
 
@@ -64,41 +83,41 @@ def _tpch(queries: list[dict[str, Any]]) -> Row:
         for side in ("plain", "ours")
     )
     by_ratio = sorted(queries, key=lambda q: q["ratio"])
-    told = sides({"plain": plain, "ours": ours, "same_rows": all(q["same_rows"] for q in queries)})
+    result = sides({"plain": plain, "ours": ours, "same_rows": all(q["same_rows"] for q in queries)})
     low, high = (f"{q['ratio']:.2f} ({q['name']})" for q in (by_ratio[0], by_ratio[-1]))
     ends = f"a query takes from {low} to {high} of plain Spark's time"
-    exchanges = f"{plain['exchanges']} exchanges, ours {ours['exchanges']}"
+    exchanges = f"{plain['exchanges']} exchanges, then {ours['exchanges']}"
     scale, runs = queries[0]["size"], len(queries[0]["ours"]["seconds"])
     what = f"the {len(queries)} TPC-H queries at scale {scale:g}, keys declared (best of {runs})"
-    return what, "python benchmarks/execute.py --suite tpch", f"{told}; {exchanges}; {ends}"
+    return what, "python benchmarks/execute.py --suite tpch", f"{result}; {exchanges}; {ends}"
 
 
-def super_operators(found: dict[str, Any]) -> Iterator[Row]:
-    yield _operator_trees(found, "plain Spark with its merging of sub-plans on", "")
-    for q in found["queries"]:
+def super_operators(results: dict[str, Any]) -> Iterator[Row]:
+    yield _operator_trees(results, "plain Spark with its own merging of subplans on", "")
+    for q in results["queries"]:
         if q["name"] == "watermarks":
             yield (
-                "its query of mailboxes' watermarks",
+                "the query of that paper about the watermarks of mailboxes",
                 "python benchmarks/super_operators.py --query watermarks",
                 sides(q),
             )
 
 
-def super_operators_tuned(found: dict[str, Any]) -> Iterator[Row]:
-    yield _operator_trees(found, "plain Spark also under the two settings that our plans of them run with", " --tuned")
+def super_operators_tuned(results: dict[str, Any]) -> Iterator[Row]:
+    yield _operator_trees(
+        results, "plain Spark also under the two settings that unshuffle runs these plans with", " --tuned"
+    )
 
 
-def _operator_trees(found: dict[str, Any], beside: str, option: str) -> Row:
+def _operator_trees(results: dict[str, Any], beside: str, option: str) -> Row:
     from benchmarks.super_operators import together
 
-    queries = [q for q in found["queries"] if q["name"].startswith("q")]
+    queries = [q for q in results["queries"] if q["name"].startswith("q")]
     means = together(queries)
     ends = sorted(q["faster"] for q in queries)
     same = "same rows" if all(q["same_rows"] for q in queries) else "DIFFERENT ROWS"
     rows, runs = queries[0]["size"], len(queries[0]["ours"]["seconds"])
-    what = (
-        f"the {len(queries)} operator trees of the super-operators' paper on {rows:,} rows, {beside} (best of {runs})"
-    )
+    what = f"the {len(queries)} operator trees of the super-operator paper on {rows:,} rows, {beside} (best of {runs})"
     result = (
         f"geometric mean **{means['faster']:.2f} times as fast**, from {ends[0]:.2f} to {ends[-1]:.2f}; "
         f"{means['task_time']:.2f} times less task time; {means['moved']:.2f} of the bytes; {same}"
@@ -107,16 +126,16 @@ def _operator_trees(found: dict[str, Any], beside: str, option: str) -> Row:
 
 
 FIGURES = {
-    "grouped": "web pages in 64 ranges of (domain, host, dir), grouped by (domain, host) with exact percentiles",
-    "common ranges": "four such streams of a quarter of the pages each, with other boundaries, put together and grouped so",
-    "ranges joined": "two streams in ranges with boundaries of their own, made of a quarter of the pages each, joined",
-    "buckets joined": "two streams of 100 and of 40 buckets, made of a quarter of the pages each, joined",
-    "100 as 200, into 50": "buckets of 100 read as the 200 of another stream, joined, grouped, and brought into 50",
+    "grouped": "web pages stored in 64 ranges of (domain, host, dir), grouped by (domain, host), with exact percentiles",
+    "common ranges": "the union of four such streams with different boundaries, grouped the same way",
+    "ranges joined": "two streams stored in ranges with different boundaries, a quarter of the pages each, joined",
+    "buckets joined": "two streams stored in 100 and in 40 hash buckets, a quarter of the pages each, joined",
+    "100 as 200, into 50": "100 stored buckets joined with 200, grouped, and written as 50",
 }
 
 
-def streams(found: dict[str, Any]) -> Iterator[Row]:
-    for figure, queries in found["figures"].items():
+def streams(results: dict[str, Any]) -> Iterator[Row]:
+    for figure, queries in results["figures"].items():
         for q in queries:
             if q["name"] not in FIGURES:
                 continue
@@ -126,47 +145,47 @@ def streams(found: dict[str, Any]) -> Iterator[Row]:
 
 
 def _skew(queries: list[dict[str, Any]]) -> str:
-    found = {q["name"]: q["largest_to_average"] for q in queries}
-    ours, of_one = (f"{found[name]:.2f}" for name in ("common ranges", "ranges of one"))
-    return f"; largest partition {ours} times the average, {of_one} with the ranges of one"
+    skew = {q["name"]: q["largest_to_average"] for q in queries}
+    ours, of_one = (f"{skew[name]:.2f}" for name in ("common ranges", "ranges of one"))
+    return f"; largest partition {ours} times the average, {of_one} with the ranges of one input"
 
 
-def partition_writing(found: dict[str, Any]) -> Iterator[Row]:
+def partition_writing(results: dict[str, Any]) -> Iterator[Row]:
     counts = ("250", "500", "1000", "2000", "4000")
-    unit = found["seconds"]["traditional"]["250"]
+    unit = results["seconds"]["traditional"]["250"]
     traditional, indexed = (
-        ", ".join(f"{found['seconds'][way][count] / unit:.2f}" for count in counts)
+        ", ".join(f"{results['seconds'][way][count] / unit:.2f}" for count in counts)
         for way in ("traditional", "index-based")
     )
-    crossing = found["crossing"]
+    crossing = results["crossing"]
     result = (
-        f"a file each: {traditional}; one file with an index: {indexed}; the index is faster from {crossing['measured']:.0f} "
-        f"partitions on, predicted {crossing['predicted']:.0f}"
+        f"a file each: {traditional}; one file with an index: {indexed}; the index wins above {crossing['measured']:.0f} "
+        f"partitions, predicted {crossing['predicted']:.0f}"
     )
     yield (
-        "writing 250, 500, 1,000, 2,000, 4,000 partitions, the first as 1",
+        "writing 250, 500, 1,000, 2,000 and 4,000 partitions, relative to 250 partitions with a file each",
         "python benchmarks/partition_writing.py",
         result,
     )
 
 
-def connection_maps(found: dict[str, Any]) -> Iterator[Row]:
-    largest = [max(sizes, key=lambda size: size["partitions"]) for sizes in found["shapes"].values()]
+def connection_maps(results: dict[str, Any]) -> Iterator[Row]:
+    largest = [max(sizes, key=lambda size: size["partitions"]) for sizes in results["shapes"].values()]
     times = " and ".join(f"{size['map_ms']:.0f} ms" for size in largest)
-    what = f"which of {largest[0]['partitions']:,} stored ranges feed which of as many others"
-    yield what, "python benchmarks/connection_maps.py", f"{times} ({', '.join(found['shapes'])})"
+    what = f"finding which of {largest[0]['partitions']:,} stored ranges overlap which of as many others"
+    yield what, "python benchmarks/connection_maps.py", f"{times} ({', '.join(results['shapes'])})"
 
 
-def optimize(found: dict[str, Any]) -> Iterator[Row]:
+def optimize(results: dict[str, Any]) -> Iterator[Row]:
     names = {"cpu_hours": "the CPU-hours script", "tpch": "the 22 TPC-H queries", "tpcds": "the 99 TPC-DS queries"}
     for suite, name in names.items():
-        summary = found["suites"].get(suite, {}).get("summary")
+        summary = results["suites"].get(suite, {}).get("summary")
         if summary:
             result = f"{summary['median_ms']:.0f} ms median, {summary['slowest_ms']:.0f} ms the slowest"
             yield f"optimizing {name}", f"python benchmarks/optimize.py --suite {suite}", result
 
 
-LINES: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
+ROWS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "execute": execute,
     "super_operators": super_operators,
     "super_operators_tuned": super_operators_tuned,
@@ -178,11 +197,12 @@ LINES: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
 
 
 def main() -> None:
-    readme = ROOT / "README.md"
-    before, _, rest = readme.read_text().partition(BEGIN)
-    _, found, after = rest.partition(END)
-    assert found, f"README.md has no place for it: {BEGIN.strip()} ... {END.strip()}"
-    readme.write_text(f"{before}{BEGIN}{table()}{END}{after}")
+    for name, table in (("README.md", short_table()), ("docs/benchmarks.md", full_table())):
+        page = ROOT / name
+        before, _, rest = page.read_text().partition(BEGIN)
+        _, end, after = rest.partition(END)
+        assert end, f"{name} has no place for the table: {BEGIN.strip()} ... {END.strip()}"
+        page.write_text(f"{before}{BEGIN}{table}{END}{after}")
 
 
 if __name__ == "__main__":

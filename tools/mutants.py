@@ -1,11 +1,11 @@
-"""Can the tests fail? Plants one fault at a time in a copy of the package and expects the tests to notice.
+"""Can the tests fail? Plants one fault at a time in a copy of the package and expects a test to notice.
 
     python tools/mutants.py             every fault
-    python tools/mutants.py NAME...     those whose name contains a NAME
+    python tools/mutants.py NAME...     the faults whose name contains a NAME
 
-Each fault is one textual change, and a plausible one: a condition forgotten, a case of the papers taken as printed. The
-tests named with it run first; if they pass, all property tests run. A fault that survives, or whose text is no longer
-in the code, is a failure of this program.
+A fault is one plausible change of the text: a forgotten condition, or a case of the papers taken as printed. The tests
+named with the fault run first; if they pass, all property tests run. The program fails if a fault survives, or if its
+text is no longer in the code.
 """
 
 from __future__ import annotations
@@ -25,534 +25,534 @@ PACKAGE = Path("unshuffle/properties")
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
+    """One planted fault: in `file`, `old` becomes `new`. `tests` names the test files most likely to fail, as
+    `folder/subject` for tests/properties/folder/test_subject.py."""
+
     name: str
     file: str
     old: str
     new: str
     tests: str
 
+    def test_files(self) -> list[str]:
+        folders = (name.rpartition("/") for name in self.tests.split())
+        return [f"tests/properties/{folder}/test_{subject}.py" for folder, _, subject in folders]
+
 
 MUTANTS = (
     Mutant(
         "a global property truncated",
-        "match_global.py",
+        "matching/match_global.py",
         "if not columns or mine & ~reached:",
-        "if not columns or not (columns & wanted or not mine & ~reached):",
-        "match",
+        "if not columns or not (columns & target or not mine & ~reached):",
+        "matching/match",
     ),
     Mutant(
         "clustering through a dependency the wrong way round, as printed in SIGMOD 2012",
-        "match_global.py",
-        "mine, reached = closures.mask(columns), closures.close(closures.mask(wanted))",
-        "mine, reached = closures.mask(wanted), closures.close(closures.mask(columns))",
-        "layouts",
+        "matching/match_global.py",
+        "mine, reached = closures.mask(columns), closures.close(closures.mask(target))",
+        "mine, reached = closures.mask(target), closures.close(closures.mask(columns))",
+        "layouts/related_layouts",
     ),
     Mutant(
         "rule 2 judged by any overlap",
-        "rules.py",
+        "matching/inference_rules.py",
         "isinstance(after, Grouped) and before.columns <= after.columns",
         "isinstance(after, Grouped) and bool(before.columns & after.columns)",
-        "rules",
+        "matching/inference_rules",
     ),
     Mutant(
         "rule 6 with the dropped column still among the determining ones",
-        "rules.py",
+        "matching/inference_rules.py",
         "facts.determines(context | after.columns, before.columns)",
         "facts.determines(context | before.columns, before.columns)",
-        "rules",
+        "matching/inference_rules",
     ),
     Mutant(
         "rule 7 without the prefix condition",
-        "rules.py",
+        "matching/inference_rules.py",
         "facts.determines(columns_of(before[:place]), columns_of(before[place : place + 1]))",
         "facts.determines(columns_of(after), columns_of(before[place : place + 1]))",
-        "rules",
+        "matching/inference_rules",
     ),
     Mutant(
         "an action skipped because later ones determine it",
-        "match_local.py",
+        "matching/match_local.py",
         "while at < len(delivered) and not mask(_columns(delivered[at])) & ~runs:",
         "while at < len(delivered) and not mask(_columns(delivered[at])) & ~close("
         "runs | mask(columns_of(delivered[:at] + delivered[at + 1 :]))):",
-        "match",
+        "matching/match",
     ),
     Mutant(
         "a finer grouping taken for a coarser one",
-        "match_local.py",
+        "matching/match_local.py",
         "            if runs != target:\n                rest",
         "            if target & ~close(runs | mask(columns_of(delivered))):\n                rest",
-        "match",
+        "matching/match",
     ),
     Mutant(
         "null order ignored within partitions",
-        "match_local.py",
-        "given.nulls_first == wanted.nulls_first or wanted.column in facts.never_null\n",
+        "matching/match_local.py",
+        "delivered.nulls_first == required.nulls_first or required.column in facts.never_null\n",
         "True\n",
-        "match",
+        "matching/match",
     ),
     Mutant(
         "null order ignored between partitions",
-        "match_global.py",
+        "matching/match_global.py",
         "same_nulls = given.nulls_first == wanted.nulls_first or wanted.column in facts.never_null",
         "same_nulls = True",
-        "match",
+        "matching/match",
     ),
     Mutant(
         "direction ignored between partitions",
-        "match_global.py",
+        "matching/match_global.py",
         "or given.descending != wanted.descending or not same_nulls",
         "or not same_nulls",
-        "match",
+        "matching/match",
     ),
     Mutant(
         "an ordered layout truncated to a prefix of its keys",
-        "match_global.py",
+        "matching/match_global.py",
         "        if closures.bit(now[place].column) & ~seen:\n            return frozenset(",
         "        if False:\n            return frozenset(",
-        "match",
+        "matching/match",
     ),
     Mutant(
         "replicated rows taken for clustered ones",
-        "match_global.py",
-        "if isinstance(delivered, Replicated | Covering) or isinstance(required,",
-        "if isinstance(delivered, Covering) or isinstance(required,",
-        "match",
+        "matching/match_global.py",
+        "if isinstance(delivered, Replicated | TargetedBroadcast) or isinstance(\n",
+        "if isinstance(delivered, TargetedBroadcast) or isinstance(\n",
+        "matching/match",
     ),
     Mutant(
         "a sort on a key taken for granted, as a grouping on it is",
-        "rules.py",
+        "matching/inference_rules.py",
         "if place is None or not isinstance(after[place], Grouped):",
         "if place is None:",
-        "rules",
+        "matching/inference_rules",
     ),
     Mutant(
         "a dependency on every column taken for a key",
-        "closure.py",
+        "facts/closure.py",
         "        return mask\n",
         "        if self._rules and all(not right & ~mask for _, right in self._rules):\n"
         "            return EVERYTHING\n        return mask\n",
-        "match dependencies",
+        "matching/match facts/dependencies",
     ),
     Mutant(
         "rows in one of several partitions taken for one partition",
-        "match_global.py",
-        "isinstance(required, Serial | Replicated | Covering):",
-        "(isinstance(required, Serial | Replicated | Covering) and not isinstance(delivered, Grouped)):",
-        "requirements",
+        "matching/match_global.py",
+        "        required, Serial | Replicated | TargetedBroadcast\n    ):",
+        "        required, Serial | Replicated | TargetedBroadcast\n    ) and not isinstance(delivered, Grouped):",
+        "matching/operator_requirements",
     ),
     Mutant(
         "concat merge keeps sort order",
-        "derive.py",
+        "layouts/exchange_result.py",
         "return (Grouped(columns), *local[count:])",
         "return local",
-        "exchange",
+        "layouts/exchange",
     ),
     Mutant(
         "concat merge keeps groups of rows that come from several streams",
-        "derive.py",
+        "layouts/exchange_result.py",
         "        if _clustered_on(streams, columns, facts):\n            return (Grouped",
         "        if True:\n            return (Grouped",
-        "exchange",
+        "layouts/exchange",
     ),
     Mutant(
         "Table V as printed: a merge judged by the new partitioning",
-        "derive.py",
+        "layouts/exchange_result.py",
         "given.local if alone else merged_local(how.merge, given, facts)",
         "given.local if alone else merged_local(how.merge, Delivered(how.scheme, given.local), facts)",
-        "exchange",
+        "layouts/exchange",
     ),
     Mutant(
         "random merge keeps the order of its streams",
-        "derive.py",
+        "layouts/exchange_result.py",
         "        case RandomMerge():\n            return ()",
         "        case RandomMerge():\n            return local",
-        "exchange",
+        "layouts/exchange",
     ),
     Mutant(
         "sort merge keeps more than its keys though ties cross streams",
-        "derive.py",
+        "layouts/exchange_result.py",
         "return local if _clustered_on(streams, columns_of(merge.keys), facts) else merge.keys",
         "return local",
-        "exchange",
+        "layouts/exchange",
     ),
     Mutant(
         "sort merge of unsorted streams is sorted",
-        "derive.py",
+        "layouts/exchange_result.py",
         "            if not implied_local(local, merge.keys, facts):\n                return ()\n",
         "",
-        "exchange",
+        "layouts/exchange",
     ),
     Mutant(
         "sort-concat without ordered partitions",
-        "derive.py",
+        "layouts/exchange_result.py",
         "if any(_stacked(way, merge, local, facts) for way in _both_ways(streams)):",
         "if implied_local(local, merge.keys, facts):",
-        "exchange",
+        "layouts/exchange",
     ),
     Mutant(
         "sort-concat without order inside the partitions",
-        "derive.py",
-        "return put and implied_local(local, streams.keys, facts)",
-        "return put",
-        "exchange",
+        "layouts/exchange_result.py",
+        "return in_order and implied_local(local, streams.keys, facts)",
+        "return in_order",
+        "layouts/exchange",
     ),
     Mutant(
         "repartitioning by other columns taken for a local split",
-        "derive.py",
+        "layouts/exchange_result.py",
         "    if not all(facts.equal(one, other) for one, other in zip(given.columns, scheme.columns, strict=False)):\n"
         "        return False\n",
         "",
-        "exchange",
+        "layouts/exchange",
     ),
     Mutant(
         "a split of scattered rows taken for clustered",
-        "derive.py",
+        "layouts/exchange_result.py",
         "        case Serial():\n            return scheme\n",
-        "        case Serial() | Scattered():\n            return scheme\n",
-        "exchange",
+        "        case Serial() | UnknownPartitioning():\n            return scheme\n",
+        "layouts/exchange",
     ),
     Mutant(
         "an FD-derived layout treated as co-partitioned",
-        "joint.py",
+        "matching/joint.py",
         "known.equal(column, mine)",
         "known.determines((mine,), (column,))",
-        "joint",
+        "matching/joint",
     ),
     Mutant(
         "an FD-derived layout treated as exactly the required one",
-        "match.py",
-        "if not facts.equal(d, r)]",
-        "if not facts.determines((r,), (d,))]",
-        "requirements",
+        "matching/match.py",
+        "if not facts.equal(d, r)]\n    if unequal:",
+        "if not facts.determines((r,), (d,))]\n    if unequal:",
+        "matching/operator_requirements",
     ),
     Mutant(
         "int and bigint hashed as one",
-        "joint.py",
+        "matching/joint.py",
         "if each.function != first.function:",
         "if each.function.partitions != first.function.partitions:",
-        "joint",
+        "matching/joint",
     ),
     Mutant(
         "hashed at another type than the join compares at",
-        "joint.py",
+        "matching/joint.py",
         "    if type_ == key.type:\n        return True\n    first =",
         "    if type_ is not None:\n        return True\n    first =",
-        "joint",
+        "matching/joint",
     ),
     Mutant(
         "two numbers of partitions joined pair-wise",
-        "functions.py",
+        "layouts/partition_functions.py",
         "class HashFunction:\n    types: tuple[DataType, ...]\n    partitions: int\n",
         "class HashFunction:\n    types: tuple[DataType, ...]\n    partitions: int = field(compare=False)\n",
-        "joint",
+        "matching/joint",
     ),
     Mutant(
         "two sampled ranges taken for one",
-        "functions.py",
-        "    name: str\n    partitions: int\n    instead",
-        "    name: str = field(compare=False)\n    partitions: int\n    instead",
-        "joint",
+        "layouts/partition_functions.py",
+        "    name: str\n    partitions: int\n    planned_skew",
+        "    name: str = field(compare=False)\n    partitions: int\n    planned_skew",
+        "matching/joint",
     ),
     Mutant(
         "an unknown function taken for the same as another",
-        "functions.py",
-        "        case Unknown():\n            return False\n        case Regrouped",
-        "        case Unknown():\n            return True\n        case Regrouped",
-        "joint",
+        "layouts/partition_functions.py",
+        "        case UnknownFunction():\n            return False\n        case RegroupedFunction",
+        "        case UnknownFunction():\n            return True\n        case RegroupedFunction",
+        "matching/joint",
     ),
     Mutant(
         "stray NULLs overlooked by a null-safe join",
-        "joint.py",
+        "matching/joint.py",
         "    return not key.null_safe or not any(",
         "    return True or not any(",
-        "joint",
+        "matching/joint",
     ),
     Mutant(
         "stray NULLs overlooked by a group-by",
-        "delivered.py",
-        "if strays and not isinstance(partitioning.claim, Serial):",
+        "layouts/delivered.py",
+        "if misplaced_nulls and not isinstance(partitioning.formula, Serial):",
         "if False:",
-        "requirements",
+        "matching/operator_requirements",
     ),
     Mutant(
         "stray NULLs forgiven through a dependency",
-        "match.py",
+        "matching/match.py",
         "        and all(any(facts.equal(d, r) for r in required.maximum) for d in delivered.columns)\n",
         "",
-        "requirements",
+        "matching/operator_requirements",
     ),
     Mutant(
         "a range over cast values taken for the column's own order",
-        "delivered.py",
+        "layouts/delivered.py",
         "if key.type is not column.type and not _same_order(key.type, column.type):",
         "if False:",
-        "requirements",
+        "matching/operator_requirements",
     ),
     Mutant(
         "ranges divided by ranges of another column taken for ranges",
-        "delivered.py",
+        "layouts/delivered.py",
         "return max(outer, inner, key=len) if outer and inner and alike else ()",
         "return outer + inner if outer and inner else ()",
-        "exchange",
+        "layouts/exchange",
     ),
     Mutant(
         "partitions gathered from anywhere taken for ranges",
-        "delivered.py",
-        "case Regrouped() if list(function.groups) == sorted(function.groups):",
-        "case Regrouped():",
-        "exchange layouts",
+        "layouts/delivered.py",
+        "case RegroupedFunction() if list(function.groups) == sorted(function.groups):",
+        "case RegroupedFunction():",
+        "layouts/exchange layouts/related_layouts",
     ),
     Mutant(
         "a hash folded by a number that does not divide is a plain hash",
-        "functions.py",
+        "layouts/partition_functions.py",
         "folded = base.partitions % count == 0 and into ==",
         "folded = into ==",
-        "layouts",
+        "layouts/related_layouts",
     ),
     Mutant(
         "rehashing reads only the partition of the same number",
-        "layouts.py",
-        "    step = gcd(function.partitions, partitions)\n    reads",
-        "    step = max(function.partitions, partitions)\n    reads",
-        "layouts",
+        "layouts/related_layouts.py",
+        "step = gcd(source.partitions, target.partitions)",
+        "step = max(source.partitions, target.partitions)",
+        "layouts/related_layouts",
     ),
     Mutant(
         "a descending string key refined to a prefix",
-        "layouts.py",
+        "layouts/related_layouts.py",
         "    return not function.keys[last].descending and all(",
         "    return all(",
-        "layouts",
+        "layouts/related_layouts",
     ),
     Mutant(
         "a refined range reads one neighbour too few",
-        "layouts.py",
+        "layouts/related_layouts.py",
         "ends = [*(bisect_left(cuts, order(boundary)) for",
         "ends = [*(bisect_left(cuts, order(boundary)) - 1 for",
-        "layouts",
+        "layouts/related_layouts",
     ),
     Mutant(
         "range boundaries closed on the right",
-        "functions.py",
+        "layouts/partition_functions.py",
         "if self.compare(self.boundaries[middle], row) <= 0:",
         "if self.compare(self.boundaries[middle], row) < 0:",
-        "layouts",
+        "layouts/related_layouts",
     ),
     Mutant(
         "outer join keeps an equality",
-        "carry_join.py",
+        "facts/propagate_join.py",
         "        (*one.classes, *other.classes),\n        keys,\n        one.never_null,\n",
         "        (*one.classes, *other.classes, *on.classes()),\n        keys,\n        one.never_null,\n",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "outer join keeps the dependencies of the null-extended side",
-        "carry_join.py",
-        "(d for d in every if d.determinant & solid),",
+        "facts/propagate_join.py",
+        "(d for d in every if d.determinant & not_null),",
         "(d for d in every if d.determinant),",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "outer join takes a column compared null-safely for one that matching rows cannot have NULL",
-        "carry.py",
+        "facts/propagate.py",
         "compared = (c for pair in self.equal for c in pair)",
         "compared = (c for pair in (*self.equal, *self.null_safe) for c in pair)",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "full outer join takes stored NULLs of a compared column for invented ones",
-        "carry_join.py",
+        "facts/propagate_join.py",
         "one, other = _extended(left), _extended(right)",
         "one, other = (_extended(side, side.columns) for side in (left, right))",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "outer join keeps the constants of the null-extended side",
-        "carry_join.py",
+        "facts/propagate_join.py",
         "[*(EqualColumns(each.columns) for each in facts.classes), *nulls],",
         "[*facts.classes, *nulls],",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "outer join keeps NOT NULL of the null-extended side",
-        "carry_join.py",
+        "facts/propagate_join.py",
         "        keys,\n        one.never_null,\n",
         "        keys,\n        one.never_null | extended.facts.never_null,\n",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "outer join's columns determined whatever else the condition says",
-        "carry_join.py",
+        "facts/propagate_join.py",
         "frozenset(i for _, i in same))] if exact else []",
         "frozenset(i for _, i in same))]",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "outer join keeps keys though several rows match",
-        "carry_join.py",
+        "facts/propagate_join.py",
         "    if extended.facts.unique(inner for _, inner in same):\n        keys |= one.keys\n",
         "    keys |= one.keys\n",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "inner join keeps keys though several rows match",
-        "carry_join.py",
+        "facts/propagate_join.py",
         "    if other.unique(_matched(facts, left.columns, right.columns)):\n        keys |= one.keys\n",
         "    keys |= one.keys\n",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "full outer join's keys unique though both may be NULL",
-        "carry_join.py",
+        "facts/propagate_join.py",
         "        if a & left.facts.never_null or b & right.facts.never_null\n",
         "",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "anti-join keeps what matching rows would have",
-        "carry_join.py",
+        "facts/propagate_join.py",
         "        case JoinKind.ANTI:\n            return left.facts\n",
         "        case JoinKind.ANTI:\n            return restrict(_inner(left, right, on), left.columns)\n",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "lax dependencies believed where NULLs may be",
-        "dependencies.py",
-        "strict = [d for d in lax if d.determinant <= solid]",
+        "facts/dependencies.py",
+        "strict = [d for d in lax if d.determinant <= not_null]",
         "strict = list(lax)",
-        "carry dependencies",
+        "facts/propagate facts/dependencies",
     ),
     Mutant(
         "types that only compare equal after a cast are interchangeable",
-        "equality.py",
+        "facts/equality.py",
         "    if one is None or other is None:\n        return False\n",
         "    if one is not None and other is not None:\n        return True\n",
-        "carry dependencies joint",
+        "facts/propagate facts/dependencies matching/joint",
     ),
     Mutant(
         "union keeps the dependencies of both sides",
-        "carry.py",
-        "Dependency(d.determinant | {tag}, d.dependent) for d in candidates for tag in apart]",
+        "facts/propagate.py",
+        "Dependency(d.determinant | {tag}, d.dependent) for d in candidates for tag in tags]",
         "Dependency(d.determinant, d.dependent) for d in candidates]",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "union keeps a constant that differs",
-        "equality.py",
-        "found.append(EqualColumns(shared, one.constant if same else None))",
-        "found.append(EqualColumns(shared, one.constant))",
-        "carry",
+        "facts/equality.py",
+        "common.append(EqualColumns(shared, one.constant if same else None))",
+        "common.append(EqualColumns(shared, one.constant))",
+        "facts/propagate",
     ),
     Mutant(
         "a key that loses a column is still a key",
-        "cover.py",
+        "facts/cover.py",
         "        keys = set(minimal_keys(key for key in keys if column not in key))\n",
         "        keys = {key - {column} for key in keys}\n",
-        "carry",
+        "facts/propagate",
     ),
     Mutant(
         "broadcasting the side whose rows are all kept",
-        "requirements.py",
+        "matching/operator_requirements.py",
         "else kind not in (JoinKind.RIGHT, JoinKind.FULL)\n",
         "else kind is not JoinKind.FULL\n",
-        "requirements",
+        "matching/operator_requirements",
     ),
     Mutant(
         "rows copied to one partition too few",
-        "functions.py",
+        "layouts/partition_functions.py",
         "return range(first, last + 1)",
         "return range(first, max(first + 1, last))",
-        "covering",
+        "layouts/targeted_broadcast",
     ),
     Mutant(
         "rows copied to ranges with other boundaries",
-        "joint.py",
-        "if layout.function != covering.function or not identifiable(layout.function):",
+        "matching/joint.py",
+        "if layout.function != copies.function or not identifiable(layout.function):",
         "if not identifiable(layout.function):",
-        "covering",
+        "layouts/targeted_broadcast",
     ),
     Mutant(
         "rows copied to where ranges say, though NULL keys are anywhere",
-        "joint.py",
-        "    if strays and not facts.never_null.issuperset(layout.columns):\n",
-        "    if strays and not facts.never_null.issuperset(layout.columns[: len(covering.columns)]):\n",
-        "covering",
+        "matching/joint.py",
+        "    if misplaced_nulls and not facts.never_null.issuperset(layout.columns):\n",
+        "    if misplaced_nulls and not facts.never_null.issuperset(layout.columns[: len(copies.columns)]):\n",
+        "layouts/targeted_broadcast",
     ),
     Mutant(
         "ranges known by their first keys, though NULL keys are anywhere",
-        "delivered.py",
-        "    if strays or isinstance(layout.function.boundaries, Sampled)",
-        "    if isinstance(layout.function.boundaries, Sampled)",
-        "covering",
+        "layouts/delivered.py",
+        "        misplaced_nulls\n        or isinstance(",
+        "        isinstance(",
+        "layouts/targeted_broadcast",
     ),
     Mutant(
         "rows that are copied to some partitions taken for rows that are there once",
-        "match_global.py",
-        "if isinstance(delivered, Replicated | Covering) or",
-        "if isinstance(delivered, Replicated) or",
-        "covering",
+        "matching/match_global.py",
+        "if isinstance(delivered, Replicated | TargetedBroadcast) or isinstance(\n",
+        "if isinstance(delivered, Replicated) or isinstance(\n",
+        "layouts/targeted_broadcast",
     ),
     Mutant(
         "full outer join keeps a layout as it was",
-        "through.py",
-        "return (_nulls_anywhere(left), _nulls_anywhere(right))",
+        "layouts/propagate.py",
+        "return (_with_nulls_anywhere(left), _with_nulls_anywhere(right))",
         "return (left, right)",
-        "through",
-    ),
-    Mutant(
-        "full outer join USING keeps a layout that not every key was merged for",
-        "through.py",
-        "    if len(known) < len(pairs):\n        return Scattered(left.function.partitions)\n",
-        "    if len(known) < len(pairs):\n        return left\n",
-        "through",
+        "layouts/propagate",
     ),
     Mutant(
         "rows without match appended, and the order kept",
-        "through.py",
-        "return () if added else streamed",
+        "layouts/propagate.py",
+        "return () if appends_unmatched else streamed",
         "return streamed",
-        "through",
+        "layouts/propagate",
     ),
     Mutant(
         "a projection skips a sort column that is lost",
-        "through.py",
+        "layouts/propagate.py",
         "                if name is None:\n                    break\n",
         "                if name is None:\n                    continue\n",
-        "through",
+        "layouts/propagate",
     ),
     Mutant(
         "a projection keeps a layout on a column that is lost",
-        "through.py",
-        "if not self.outputs or given.nulls_apart or not self.determined(given.columns):",
-        "if not self.outputs or given.nulls_apart:",
-        "through",
+        "layouts/propagate.py",
+        "if not self.outputs or given.nulls_anywhere or not self.determined(given.columns):",
+        "if not self.outputs or given.nulls_anywhere:",
+        "layouts/propagate",
     ),
     Mutant(
         "merge join of columns sorted otherwise than the join compares",
-        "requirements.py",
+        "matching/operator_requirements.py",
         "    if not all(interchangeable(column.type, each.key.type) for each in by for column in each.key.columns):\n"
         "        return ()\n",
         "",
-        "requirements",
+        "matching/operator_requirements",
     ),
     Mutant(
         "a streaming aggregate needs no grouping",
-        "requirements.py",
+        "matching/operator_requirements.py",
         "local: Local = (Grouped(groups),) if ordered and groups else ()",
         "local: Local = ()",
-        "requirements",
+        "matching/operator_requirements",
     ),
     Mutant(
         "Pmin ignored",
-        "match.py",
+        "matching/match.py",
         "if isinstance(required, Clustered) and required.minimum:",
         "if False and isinstance(required, Clustered):",
-        "requirements",
+        "matching/operator_requirements",
     ),
 )
 
 
 def survives(mutant: Mutant, copy: Path) -> str | None:
-    """None if the tests fail with the fault planted; else what went wrong."""
+    """Why the tests do not notice the fault; None if they fail, as they should."""
     target = copy / PACKAGE / mutant.file
     text = target.read_text()
     if text.count(mutant.old) != 1:
@@ -562,15 +562,15 @@ def survives(mutant: Mutant, copy: Path) -> str | None:
         planted = planted.replace("import dataclass\n", "import dataclass, field\n", 1)
     target.write_text(planted)
     try:
-        first = [f"tests/properties/test_{name}.py" for name in mutant.tests.split()]
-        return None if fails(first, copy) or fails(["tests/properties"], copy) else "no test fails"
+        return None if fails(mutant.test_files(), copy) or fails(["tests/properties"], copy) else "no test fails"
     finally:
         target.write_text(text)
 
 
 def fails(tests: list[str], source: Path) -> bool:
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1", "UNSHUFFLE_MUTANTS": "1"}
-    environment.pop("UNSHUFFLE_SOAK", None)
+    for effort in ("UNSHUFFLE_SOAK", "UNSHUFFLE_QUICK"):
+        environment.pop(effort, None)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1) or "error" in done.stdout.splitlines()[-1]:
@@ -578,13 +578,13 @@ def fails(tests: list[str], source: Path) -> bool:
     return done.returncode == 1
 
 
-def main(wanted: list[str]) -> int:
-    chosen = [m for m in MUTANTS if not wanted or any(part in m.name for part in wanted)]
+def main(names: list[str]) -> int:
+    chosen = [m for m in MUTANTS if not names or any(part in m.name for part in names)]
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         shutil.copytree(ROOT / "src", copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-        if not wanted and fails(["tests/properties"], copy):
+        if not names and fails(["tests/properties"], copy):
             raise SystemExit("the tests fail before any fault is planted")
         for mutant in chosen:
             began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Ask Spark about its built-in functions and write `src/unshuffle/language/functions.tsv`.
+"""Ask Spark about its built-in functions and write `src/unshuffle/plan/functions/signatures.tsv`.
 
     python tools/spark_functions.py        # five to ten minutes; run it again for a new release of Spark
 
@@ -6,7 +6,7 @@ Nothing is executed and nothing is read from the documentation's prose: a fact i
 registry or analyzer showed it. How many arguments a function takes is found by building it with 0, 1, 2, ... NULLs. The type
 of its result is found by analyzing calls with arguments of many types: all combinations for up to two arguments, and for
 more the calls of Spark's own examples, of which one or two arguments at a time are replaced by others. Then a rule is
-looked for, among all that `unshuffle.language.functions` can evaluate, that explains every call Spark accepted; if none
+looked for, among all that `plan.functions` can evaluate, that explains every call Spark accepted; if none
 does, one for each family of types of an argument; and `?` where also that fails.
 """
 
@@ -31,10 +31,11 @@ from pyspark.sql import SparkSession
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from unshuffle.catalog.types import from_spark_name, spark_name  # noqa: E402
-from unshuffle.language.functions import evaluate, family, subject_of  # noqa: E402
+from unshuffle.catalog.type_names import from_spark_name  # noqa: E402
+from unshuffle.catalog.types import spark_name  # noqa: E402
+from unshuffle.plan.functions.signatures import evaluate, family, subject_of  # noqa: E402
 
-TARGET = ROOT / "src/unshuffle/language/functions.tsv"
+TARGET = ROOT / "src/unshuffle/plan/functions/signatures.tsv"
 HEADER = "name\tkind\targuments\tlambda\tdeterministic\tresult"
 
 MOST_ARGUMENTS = 10

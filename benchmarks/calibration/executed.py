@@ -14,26 +14,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from unshuffle.algebra import logical
-from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import AggregateCall, Literal, Ref, WindowCall
-from unshuffle.algebra.physical import Amount
-from unshuffle.algebra.predicates import conjunction
-from unshuffle.catalog.joins import JoinKind
+from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.cost.machine import Machine
 from unshuffle.cost.model import CostModel
 from unshuffle.errors import Source
+from unshuffle.plan import logical, physical
+from unshuffle.plan.expressions import AggregateCall, Literal, Ref, WindowCall
+from unshuffle.plan.physical import SizeEstimate
+from unshuffle.plan.predicates import conjunction
 from unshuffle.properties import (
     Delivered,
     FullMerge,
     RandomMerge,
     Repartitioning,
     Replicated,
-    Sampled,
-    Scattered,
+    SampledBoundaries,
     Sorted,
     SortMerge,
+    UnknownPartitioning,
     asc,
     hashed,
     ranged,
@@ -49,8 +48,8 @@ class Step:
     """An operator over what flowed in, or (without one) something beyond our operators, so many times."""
 
     operator: Any
-    inputs: tuple[Amount, ...]
-    output: Amount
+    inputs: tuple[SizeEstimate, ...]
+    output: SizeEstimate
     beyond: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -104,7 +103,7 @@ class _Reader:
         self.widths = widths
         self.steps: list[Step] = []
 
-    def read(self, node: Any) -> Amount:
+    def read(self, node: Any) -> SizeEstimate:
         """Prices a node and all below it; what comes out of it."""
         kind = node.getClass().getSimpleName()
         if kind in _PASSED_BY:
@@ -114,19 +113,19 @@ class _Reader:
             raise NotImplementedError(f"{kind} is not among the operators that are priced")
         return rule(self, node)
 
-    def inputs(self, node: Any) -> list[Amount]:
+    def inputs(self, node: Any) -> list[SizeEstimate]:
         return [self.read(child) for child in _each(node.children())]
 
-    def step(self, operator: Any, inputs: list[Amount], output: Amount) -> Amount:
+    def step(self, operator: Any, inputs: list[SizeEstimate], output: SizeEstimate) -> SizeEstimate:
         self.steps.append(Step(operator, tuple(inputs), output))
         return output
 
-    def beyond(self, amount: Amount, **times: float) -> None:
+    def beyond(self, amount: SizeEstimate, **times: float) -> None:
         self.steps.append(Step(None, (), amount, times))
 
-    def amount(self, node: Any, rows: float, partitions: int) -> Amount:
+    def amount(self, node: Any, rows: float, partitions: int) -> SizeEstimate:
         width = sum(self.width(each) for each in _each(node.output()))
-        return Amount(rows, rows * width, partitions, 1 / partitions if partitions else 1.0)
+        return SizeEstimate(rows, rows * width, partitions, 1 / partitions if partitions else 1.0)
 
     def width(self, attribute: Any) -> float:
         known = self.widths.get(attribute.name())
@@ -173,60 +172,60 @@ def _conditions(expression: Any) -> int:
     return int(_simple(expression) != "IsNotNull")
 
 
-def _file_scan(reader: _Reader, node: Any) -> Amount:
-    output = reader.amount(node, _rows(node), node.inputRDD().getNumPartitions())
-    return reader.step(ops.FileScan(_NOWHERE, Delivered(Scattered())), [], output)
+def _file_scan(reader: _Reader, node: Any) -> SizeEstimate:
+    output = reader.size(node, _rows(node), node.inputRDD().getNumPartitions())
+    return reader.step(physical.FileScan(_NOWHERE, Delivered(UnknownPartitioning())), [], output)
 
 
-def _cached(reader: _Reader, node: Any) -> Amount:
-    output = reader.amount(node, _rows(node), node.outputPartitioning().numPartitions())
+def _cached(reader: _Reader, node: Any) -> SizeEstimate:
+    output = reader.size(node, _rows(node), node.outputPartitioning().numPartitions())
     reader.beyond(output, cached_row=output.rows, memory_byte=output.bytes)
     return output
 
 
-def _range(reader: _Reader, node: Any) -> Amount:
-    output = reader.amount(node, _rows(node), node.numSlices())
+def _range(reader: _Reader, node: Any) -> SizeEstimate:
+    output = reader.size(node, _rows(node), node.numSlices())
     reader.beyond(output, range_source_row=output.rows)
     return output
 
 
-def _filter(reader: _Reader, node: Any) -> Amount:
+def _filter(reader: _Reader, node: Any) -> SizeEstimate:
     (given,) = reader.inputs(node)
-    output = reader.amount(node, _rows(node), given.partitions)
+    output = reader.size(node, _rows(node), given.partitions)
     number = _conditions(node.condition())
     if number:
         reader.step(
-            ops.Select(conjunction(Ref(Column(10 + i, "x", _ANY)) for i in range(number)), (_A,)), [given], output
+            physical.Filter(conjunction(Ref(Column(10 + i, "x", _ANY)) for i in range(number)), (_A,)), [given], output
         )
     return output
 
 
-def _project(reader: _Reader, node: Any) -> Amount:
+def _project(reader: _Reader, node: Any) -> SizeEstimate:
     (given,) = reader.inputs(node)
-    output = reader.amount(node, given.rows, given.partitions)
+    output = reader.size(node, given.rows, given.partitions)
     return reader.step(_compute(_types(node.projectList())), [given], output)
 
 
-def _compute(types: list[pa.DataType]) -> ops.Compute:
-    return ops.Compute(tuple((Column(10 + i, "x", type), Literal(1, type)) for i, type in enumerate(types)))
+def _compute(types: list[pa.DataType]) -> physical.Project:
+    return physical.Project(tuple((Column(10 + i, "x", type), Literal(1, type)) for i, type in enumerate(types)))
 
 
-def _aggregate(reader: _Reader, node: Any) -> Amount:
+def _aggregate(reader: _Reader, node: Any) -> SizeEstimate:
     (given,) = reader.inputs(node)
-    output = reader.amount(node, _rows(node), given.partitions)
+    output = reader.size(node, _rows(node), given.partitions)
     calls = _each(node.aggregateExpressions())
     modes = {_simple(call.mode()).rstrip("$") for call in calls}
     if not modes & {"Final", "PartialMerge"}:
         made = [type for call in calls for type in _types(call.aggregateFunction().children())]
         reader.step(_compute(made), [given], given)
-    kind = ops.StreamAggregate if node.getClass().getSimpleName() == "SortAggregateExec" else ops.HashAggregate
+    kind = physical.SortAggregate if node.getClass().getSimpleName() == "SortAggregateExec" else physical.HashAggregate
     types = [_type(call.dataType()) for call in calls]
     aggregates = tuple((Column(10 + i, "x", type), AggregateCall("sum", (), type)) for i, type in enumerate(types))
     keys = (_A,) if node.groupingExpressions().size() else ()
     return reader.step(kind(keys, aggregates), [given], output)
 
 
-def _sort(reader: _Reader, node: Any) -> Amount:
+def _sort(reader: _Reader, node: Any) -> SizeEstimate:
     """A sort right after an exchange of sorted inputs is how Spark merges in order."""
     below = node.child()
     if _simple(below) in _PASSED_BY:
@@ -235,7 +234,7 @@ def _sort(reader: _Reader, node: Any) -> Amount:
         return _exchange(reader, below, SortMerge(_keys(node)))
     (given,) = reader.inputs(node)
     keys = _keys(node)
-    return reader.step(ops.LocalSort(keys, (_A,)), [given], reader.amount(node, given.rows, given.partitions))
+    return reader.step(physical.LocalSort(keys, (_A,)), [given], reader.size(node, given.rows, given.partitions))
 
 
 def _keys(node: Any) -> tuple[Sorted, ...]:
@@ -248,75 +247,79 @@ def _begins_with(order: Any, wanted: Any) -> bool:
     return have[: len(want)] == want
 
 
-def _exchange(reader: _Reader, node: Any, merge: RandomMerge | SortMerge = RandomMerge()) -> Amount:
+def _exchange(reader: _Reader, node: Any, merge: RandomMerge | SortMerge = RandomMerge()) -> SizeEstimate:
     (given,) = reader.inputs(node)
     # Of an exchange by ranges, the input is run twice, the first time for a sample: it counted rows of both.
     rows = float(node.metrics().apply("shuffleRecordsWritten").value())
-    given = Amount(rows, given.bytes * (rows / given.rows if given.rows else 1.0), given.partitions, given.largest)
+    given = SizeEstimate(
+        rows, given.bytes * (rows / given.rows if given.rows else 1.0), given.partitions, given.largest
+    )
     layout = node.outputPartitioning()
     number = layout.numPartitions()
-    output = reader.amount(node, given.rows, number)
+    output = reader.size(node, given.rows, number)
     match _simple(layout).rstrip("$"):
         case "SinglePartition":
             how: Any = FullMerge(merge)
         case "RangePartitioning":
-            how = Repartitioning(ranged([asc(_A)], Sampled("", number)), merge)
+            how = Repartitioning(ranged([asc(_A)], SampledBoundaries("", number)), merge)
         case "RoundRobinPartitioning":
-            how = Repartitioning(Scattered(number), merge)
+            how = Repartitioning(UnknownPartitioning(number), merge)
         case _:
             how = Repartitioning(hashed([_A], number), merge)
-    return reader.step(ops.Move(how, (_A,)), [given], output)
+    return reader.step(physical.Exchange(how, (_A,)), [given], output)
 
 
-def _broadcast(reader: _Reader, node: Any) -> Amount:
+def _broadcast(reader: _Reader, node: Any) -> SizeEstimate:
     (given,) = reader.inputs(node)
-    output = reader.amount(node, given.rows, 0)
-    return reader.step(ops.Move(Repartitioning(Replicated(), RandomMerge()), (_A,)), [given], output)
+    output = reader.size(node, given.rows, 0)
+    return reader.step(physical.Exchange(Repartitioning(Replicated(), RandomMerge()), (_A,)), [given], output)
 
 
-def _hash_join(reader: _Reader, node: Any) -> Amount:
+def _hash_join(reader: _Reader, node: Any) -> SizeEstimate:
     inputs = reader.inputs(node)
     build = 0 if _simple(node.buildSide()).startswith("BuildLeft") else 1
-    output = reader.amount(node, _rows(node), inputs[1 - build].partitions)
-    return reader.step(ops.HashJoin(_JOIN, (), None, build=0 if build == 0 else 1), inputs, output)
+    output = reader.size(node, _rows(node), inputs[1 - build].partitions)
+    return reader.step(physical.HashJoin(_JOIN, (), None, build=0 if build == 0 else 1), inputs, output)
 
 
-def _merge_join(reader: _Reader, node: Any) -> Amount:
+def _merge_join(reader: _Reader, node: Any) -> SizeEstimate:
     inputs = reader.inputs(node)
-    return reader.step(ops.MergeJoin(_JOIN, (), None), inputs, reader.amount(node, _rows(node), inputs[0].partitions))
+    return reader.step(
+        physical.MergeJoin(_JOIN, (), None), inputs, reader.size(node, _rows(node), inputs[0].partitions)
+    )
 
 
-def _loop_join(reader: _Reader, node: Any) -> Amount:
+def _loop_join(reader: _Reader, node: Any) -> SizeEstimate:
     inputs = reader.inputs(node)
     inner = 0 if _simple(node.buildSide()).startswith("BuildLeft") else 1
-    output = reader.amount(node, _rows(node), inputs[1 - inner].partitions)
-    return reader.step(ops.LoopJoin(_JOIN, (), None, inner=0 if inner == 0 else 1), inputs, output)
+    output = reader.size(node, _rows(node), inputs[1 - inner].partitions)
+    return reader.step(physical.NestedLoopJoin(_JOIN, (), None, inner=0 if inner == 0 else 1), inputs, output)
 
 
-def _window(reader: _Reader, node: Any) -> Amount:
+def _window(reader: _Reader, node: Any) -> SizeEstimate:
     (given,) = reader.inputs(node)
     call = WindowCall(_COUNT, (), (), None)
     calls = tuple((Column(10 + i, "x", _ANY), call) for i in range(node.windowExpression().size()))
-    output = reader.amount(node, given.rows, given.partitions)
-    return reader.step(ops.Windows(calls, (_A,), (), (_A,)), [given], output)
+    output = reader.size(node, given.rows, given.partitions)
+    return reader.step(physical.Windows(calls, (_A,), (), (_A,)), [given], output)
 
 
-def _python(reader: _Reader, node: Any) -> Amount:
+def _python(reader: _Reader, node: Any) -> SizeEstimate:
     (given,) = reader.inputs(node)
-    output = reader.amount(node, given.rows, given.partitions)  # the jobs here pass on as many rows as come in
-    return reader.step(ops.RunProcess(logical.Process(_NOWHERE, _USER, (_A,))), [given], output)
+    output = reader.size(node, given.rows, given.partitions)  # the jobs here pass on as many rows as come in
+    return reader.step(physical.RunProcess(logical.Process(_NOWHERE, _USER, (_A,))), [given], output)
 
 
-def _top(reader: _Reader, node: Any) -> Amount:
+def _top(reader: _Reader, node: Any) -> SizeEstimate:
     (given,) = reader.inputs(node)
     count = node.limit()
-    kept = reader.amount(node, min(given.rows, count * given.partitions), given.partitions)
-    reader.step(ops.PartialFirstRows(count, (asc(_A),), (_A,)), [given], kept)
-    output = reader.amount(node, min(given.rows, count), 1)
-    return reader.step(ops.Move(FullMerge(SortMerge((asc(_A),))), (_A,)), [kept], output)
+    kept = reader.size(node, min(given.rows, count * given.partitions), given.partitions)
+    reader.step(physical.PartialTopN(count, (asc(_A),), (_A,)), [given], kept)
+    output = reader.size(node, min(given.rows, count), 1)
+    return reader.step(physical.Exchange(FullMerge(SortMerge((asc(_A),))), (_A,)), [kept], output)
 
 
-_READERS: dict[str, Callable[[_Reader, Any], Amount]] = {
+_READERS: dict[str, Callable[[_Reader, Any], SizeEstimate]] = {
     "FileSourceScanExec": _file_scan,
     "InMemoryTableScanExec": _cached,
     "RangeExec": _range,

@@ -1,7 +1,7 @@
-"""The two families of errors: what the user can mend, and what we got wrong.
+"""The two families of errors: mistakes that the user can mend, and faults of this package.
 
 A `UserError` says what is wrong, where (file, line, column, with the text underlined) and what to try. The command line
-prints it and exits with 2. An `InternalError` names the invariant of ours that broke; it exits with 1.
+prints it and exits with 2. An `InternalError` names the broken invariant; the command exits with 1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text a user wrote, and where it came from."""
+    """A text that a user wrote, and the name of its file."""
 
     name: str
     text: str = field(repr=False)
@@ -46,12 +46,12 @@ class Span:
         return f"{self.source.name}:{self.line}:{self.column}"
 
     def underlined(self) -> str:
-        """The first line of the span as it stands in the source, with the span marked below it."""
+        """The first line of the span, with the span underlined."""
         begin = self.source.text.rfind("\n", 0, self.start) + 1
         end = self.source.text.find("\n", self.start)
         line = self.source.text[begin : end if end >= 0 else len(self.source.text)]
         width = max(1, min(self.end - begin, len(line)) - (self.start - begin))
-        # Tabs stay tabs under tabs, so that the marks stand where the text stands.
+        # Tabs are repeated below tabs, so that the marks are aligned with the text.
         indent = "".join("\t" if c == "\t" else " " for c in line[: self.start - begin])
         number = str(self.line)
         return f"  {number} | {line}\n  {' ' * len(number)} | {indent}{'^' * width}"
@@ -85,7 +85,7 @@ class UserError(UnshuffleError):
 
 @contextmanager
 def located(span: Span | None) -> Iterator[None]:
-    """What is wrong with a thing, at the place where the script names it."""
+    """Gives errors without a position this one: where the script names the thing that is wrong."""
     try:
         yield
     except UserError as problem:
@@ -98,19 +98,19 @@ class SyntaxProblem(UserError):
 
 
 class NameProblem(UserError):
-    """A column, rowset, function, parameter or class that is not there, or there twice."""
+    """A column, rowset, function, parameter or class that does not exist, or that is ambiguous."""
 
 
 class TypeProblem(UserError):
-    """Values of a type that does not fit."""
+    """A value of a type that does not fit."""
 
 
 class FileProblem(UserError):
-    """A path that is missing, in the way, or not what it should be."""
+    """A path that does not exist, exists already, or is of the wrong kind."""
 
 
 class StreamProblem(UserError):
-    """A structured stream that is not what its manifest says, or that another writer changed."""
+    """A structured stream that its manifest does not describe, or that another writer changed."""
 
 
 class DeclarationProblem(UserError):
@@ -118,7 +118,7 @@ class DeclarationProblem(UserError):
 
 
 class UserCodeProblem(UserError):
-    """A user-defined operator that cannot be loaded, failed, or returned something else than it said."""
+    """A user-defined operator that cannot be loaded, fails, or returns other columns than it declares."""
 
 
 class JobProblem(UserError):
@@ -126,18 +126,18 @@ class JobProblem(UserError):
 
 
 class NotOptimizedWarning(UserWarning):
-    """Queries run as plain Spark runs them, and why."""
+    """A query, or all queries of a session, run as plain Spark. The message says why."""
 
 
 class InternalError(UnshuffleError):
-    """An invariant of ours broke. Never the user's fault; please report it."""
+    """A broken invariant of this package, never the user's fault."""
 
     def __init__(self, message: str) -> None:
         super().__init__(f"{message} (a fault in unshuffle, not in your query; please report it)")
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
-    """A near miss, compared without case, or None."""
+    """A hint at similar names, compared without case, or None."""
     import difflib  # only when something is wrong: every start of the command would pay for it
 
     by_lower = {name.lower(): name for name in known}

@@ -1,11 +1,10 @@
-"""What a user writes in Python: the base classes of user-defined operators.
+"""The base classes of user-defined operators.
 
-A script's `USING ngrams.NGram(n = 4)` makes an `NGram(n=4)` in every task that runs it, so an instance may keep what is
-costly to make, but must not count on seeing all rows. Every operator can be written in one of two forms, and overrides
-the one it wants:
+`USING ngrams.NGram(n = 4)` constructs an `NGram(n=4)` in every task that runs it. An instance may keep costly objects between
+calls, but sees only the rows of its task. Every operator has two forms, and a class overrides one of them:
 
-- the Arrow form works on whole columns, and is the fast one;
-- the row form works on dictionaries, and is the short one.
+- the Arrow form works on whole columns and is fast;
+- the row form works on dictionaries and is short.
 
     class NGram(Processor):
         def __init__(self, n: int) -> None:
@@ -15,8 +14,8 @@ the one it wants:
             for i in range(len(row["line"]) - self.n + 1):
                 yield {"gram": row["line"][i : i + self.n]}
 
-What an operator returns must have exactly the columns that its PRODUCE clause names, in any order. A value that fits the
-declared type without loss is cast to it; anything else is an error, not a NULL.
+The rows that an operator returns must have exactly the columns of its PRODUCE clause, in any order. A value that fits the
+declared type without loss is cast to it. Any other value is an error, not a NULL.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ Row = dict[str, Any]
 
 
 class UserOperator:
-    """What all user-defined operators share: two forms, of which a class overrides one."""
+    """The base of all user-defined operators. A class overrides one of its two forms."""
 
     FORMS: ClassVar[tuple[str, ...]] = ()  # the Arrow form's method, then the row form's
 
     @classmethod
     def form(cls) -> str | None:
-        """The method this class overrides, the Arrow form's if it has both; None if it has neither."""
+        """The method that this class overrides: the Arrow form's if it has both, None if it has neither."""
         for base in cls.__mro__:
             if "FORMS" in base.__dict__:
                 return next((name for name in cls.FORMS if getattr(cls, name) is not getattr(base, name)), None)
@@ -44,12 +43,12 @@ class UserOperator:
 
 
 class Extractor(UserOperator):
-    """Reads files that Spark cannot: one call a file, which it sees whole; files are spread over tasks."""
+    """Reads files in a format that Spark cannot read. One call reads one whole file. Files are spread over tasks."""
 
     FORMS = ("extract", "extract_rows")
 
     def extract(self, file: BinaryIO, path: str) -> Iterable[pa.RecordBatch | pa.Table]:
-        """The rows of one file, in as many batches as is convenient."""
+        """The rows of one file, in any number of batches."""
         raise NotImplementedError
 
     def extract_rows(self, file: BinaryIO, path: str) -> Iterable[Row]:
@@ -57,7 +56,7 @@ class Extractor(UserOperator):
 
 
 class Processor(UserOperator):
-    """Turns rows into any number of rows, looking at one row, or one batch of unspecified size, at a time."""
+    """Turns rows into any number of rows. A call sees one row, or one batch of unspecified size."""
 
     FORMS = ("process", "process_row")
 
@@ -71,8 +70,8 @@ class Processor(UserOperator):
 class Reducer(UserOperator):
     """Turns each group of rows that agree on the ON columns into any number of rows.
 
-    A call sees its group whole and in PRESORT order. The row form reads a group as a stream, so a group may be larger
-    than memory; the Arrow form holds it in one table.
+    A call sees a whole group, in PRESORT order. The row form reads the group as a stream, so a group may be larger than
+    memory. The Arrow form gets it as one table.
     """
 
     FORMS = ("reduce", "reduce_rows")
@@ -87,8 +86,8 @@ class Reducer(UserOperator):
 class Combiner(UserOperator):
     """Turns the rows of two inputs that have the same key into any number of rows.
 
-    Called for every key that either input has: the other one's rows may be none. NULL keys meet NULL keys. The rows of
-    one key come in no particular order.
+    There is one call for every key that either input has; the other input may have no rows of it. NULL equals NULL. The rows
+    of one key have no particular order.
     """
 
     FORMS = ("combine", "combine_rows")
@@ -97,12 +96,12 @@ class Combiner(UserOperator):
         raise NotImplementedError
 
     def combine_rows(self, key: Row, left_rows: list[Row], right_rows: list[Row]) -> Iterable[Row]:
-        """`key` goes by the left input's column names."""
+        """`key` has the column names of the left input."""
         raise NotImplementedError
 
 
 class Outputter(UserOperator):
-    """Writes rows in a format that Spark cannot: one call for each part file of the output."""
+    """Writes rows in a format that Spark cannot write. One call writes one part file of the output."""
 
     FORMS = ("write", "format_row")
 
@@ -110,7 +109,7 @@ class Outputter(UserOperator):
         raise NotImplementedError
 
     def header(self) -> bytes | str:
-        """What every part file begins with, in the row form."""
+        """The first bytes of every part file, in the row form."""
         return b""
 
     def format_row(self, row: Row) -> bytes | str:
@@ -121,9 +120,9 @@ class Outputter(UserOperator):
 class Aggregator(UserOperator):
     """An aggregate function for SELECT, over as many columns as it is called with.
 
-    Registered under a name for the queries of a session: `session.register_aggregator("median2", Median2,
-    returns="double")`, then `SELECT median2(price) FROM ... GROUP BY shop`. Spark brings all rows of a group to one task
-    first: there is no partial aggregation of Python code.
+    Register it under a name, `session.register_aggregator("median2", Median2, returns="double")`, and call it in the queries
+    of the session: `SELECT median2(price) FROM ... GROUP BY shop`. Spark moves all rows of a group to one task first: Python
+    code has no partial aggregation.
 
     The Arrow form is one method. The row form folds: `initialize()` makes a state, `accumulate(state, *values)` returns
     the next one, `evaluate(state)` the result.

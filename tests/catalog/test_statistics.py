@@ -19,26 +19,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.drawn_columns import drawn_column
 from unshuffle import cli
-from unshuffle.algebra.logical import Project, Scan
-from unshuffle.algebra.logical import walk as operators
-from unshuffle.catalog import files, found
-from unshuffle.catalog.analyze import analyze, tables_at
-from unshuffle.catalog.profile import profile
-from unshuffle.catalog.statistics import ColumnStatistics, Histogram, default_width
-from unshuffle.catalog.stored_statistics import (
-    FileMark,
-    StoredColumn,
-    StoredStatistics,
-    decode,
-    decoded_value,
-    encode,
-    encoded_value,
-    load,
-    place_for,
-    save,
-)
+from unshuffle.catalog import files
+from unshuffle.catalog.constraints import constraint_discovery
+from unshuffle.catalog.json_values import decoded_value, encoded_value
+from unshuffle.catalog.parquet_files import parquet_contents
+from unshuffle.catalog.statistics.analyze import analyze, tables_at
+from unshuffle.catalog.statistics.column_statistics import profile_column
+from unshuffle.catalog.statistics.file_fingerprints import FileFingerprint
+from unshuffle.catalog.statistics.persistence import load, save, statistics_path
+from unshuffle.catalog.statistics.statistics_json import decode, encode
+from unshuffle.catalog.statistics.stored_statistics import StoredColumn, StoredStatistics
+from unshuffle.catalog.statistics.table_statistics import ColumnStatistics, EquiDepthHistogram, default_width
 from unshuffle.errors import FileProblem, Source
+from unshuffle.plan.logical import Project, Scan
+from unshuffle.plan.logical import walk as operators
 from unshuffle.session import Session
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -68,14 +64,14 @@ def _same(value: Any) -> Any:
 @given(st.data())
 def test_a_column_is_counted(data: st.DataObject) -> None:
     type = data.draw(st.sampled_from(list(VALUES)))
-    values = data.draw(st.lists(st.none() | VALUES[type], max_size=200))
-    known = profile(pa.chunked_array([pa.array(values, type)]), type).statistics
+    values = data.draw(drawn_column(VALUES[type], 0, 200))
+    known = profile_column(pa.chunked_array([pa.array(values, type)]), type).statistics
     counts = Counter(_same(value) for value in values if value is not None)
     assert known.distinct == len(counts)
     assert known.null_fraction == pytest.approx(values.count(None) / len(values) if values else 0)
     assert all(share == pytest.approx(counts[_same(value)] / len(values)) for value, share in known.common)
     if len(counts) <= 100:
-        assert known.all_values_known == bool(counts)
+        assert known.lists_all_values == bool(counts)
     ordered = sorted(value for value in counts if value != "NaN")
     if ordered:
         assert (known.low, known.high) == (ordered[0], ordered[-1])
@@ -83,7 +79,7 @@ def test_a_column_is_counted(data: st.DataObject) -> None:
         _check(known.histogram, {value: count for value, count in counts.items() if value != "NaN"})
 
 
-def _check(histogram: Histogram, counts: dict[Any, int]) -> None:
+def _check(histogram: EquiDepthHistogram, counts: dict[Any, int]) -> None:
     """Each bucket against the values that lie in it."""
     bounds = histogram.bounds
     assert all(low < high for low, high in pairwise(bounds[1:]))
@@ -97,7 +93,7 @@ def _check(histogram: Histogram, counts: dict[Any, int]) -> None:
 
 def test_a_heavy_value_has_a_bucket_of_its_own() -> None:
     values = list(range(1000)) + [500] * 500 + [0] * 500
-    histogram = profile(pa.chunked_array([pa.array(values)]), pa.int64()).statistics.histogram
+    histogram = profile_column(pa.chunked_array([pa.array(values)]), pa.int64()).statistics.histogram
     assert histogram is not None
     alone = {bound for bound, count in zip(histogram.bounds[1:], histogram.distinct, strict=True) if count == 1}
     assert {0, 500} <= alone
@@ -106,7 +102,7 @@ def test_a_heavy_value_has_a_bucket_of_its_own() -> None:
 
 def test_long_texts_are_cut() -> None:
     values = [letter * 1000 for letter in "abcdefghij"] * 2
-    known = profile(pa.chunked_array([pa.array(values)]), pa.string()).statistics
+    known = profile_column(pa.chunked_array([pa.array(values)]), pa.string()).statistics
     assert known.histogram is not None
     assert max(map(len, (known.low, known.high, *known.histogram.bounds))) <= 256
     assert known.common == ()
@@ -123,9 +119,11 @@ def _table(data: st.DataObject) -> tuple[int, dict[str, list[Any]]]:
 
 
 @given(st.data())
-def test_found_keys_and_dependencies_are_those_there_are(data: st.DataObject) -> None:
+def test_discovered_keys_and_dependencies_are_exact(data: st.DataObject) -> None:
     rows, table = _table(data)
-    columns = [(name, profile(pa.chunked_array([pa.array(v, pa.int64())]), pa.int64())) for name, v in table.items()]
+    columns = [
+        (name, profile_column(pa.chunked_array([pa.array(v, pa.int64())]), pa.int64())) for name, v in table.items()
+    ]
 
     def unique(names: tuple[str, ...]) -> bool:
         seen = list(zip(*(table[name] for name in names), strict=True))
@@ -138,7 +136,7 @@ def test_found_keys_and_dependencies_are_those_there_are(data: st.DataObject) ->
                 break
             sized = [set(names) for names in combinations(table, size) if unique(names)]
             expected += [names for names in sized if not any(old < names for old in expected)]
-    assert sorted(map(sorted, found.keys(columns, rows))) == sorted(map(sorted, expected))
+    assert sorted(map(sorted, constraint_discovery.keys(columns, rows))) == sorted(map(sorted, expected))
 
     holds = set()
     for left, right in combinations(table, 2):
@@ -146,7 +144,7 @@ def test_found_keys_and_dependencies_are_those_there_are(data: st.DataObject) ->
             if len(set(zip(table[a], table[b], strict=True))) == len(set(table[a])):
                 holds.add((a, b))
     claimed = set()
-    for left_side, right_side in found.dependencies(columns, rows):
+    for left_side, right_side in constraint_discovery.dependencies(columns, rows):
         for b in right_side:
             assert all((a, b) in holds for a in left_side or table if a != b)
             claimed |= {(a, b) for a in (left_side or table) if a != b}
@@ -163,14 +161,14 @@ def test_a_late_violation_is_seen() -> None:
     k = np.arange(rows)
     k[-1] = 0
     columns = [
-        (name, profile(pa.chunked_array([pa.array(values)]), pa.int64()))
+        (name, profile_column(pa.chunked_array([pa.array(values)]), pa.int64()))
         for name, values in (("a", a), ("b", b), ("k", k))
     ]
-    assert found.dependencies(columns, rows) == ()
-    assert found.keys(columns, rows) == ()
+    assert constraint_discovery.dependencies(columns, rows) == ()
+    assert constraint_discovery.keys(columns, rows) == ()
     b[-1] = a[-1] % 10
-    columns[1] = ("b", profile(pa.chunked_array([pa.array(b)]), pa.int64()))
-    assert found.dependencies(columns, rows) == ((("a",), ("b",)),)
+    columns[1] = ("b", profile_column(pa.chunked_array([pa.array(b)]), pa.int64()))
+    assert constraint_discovery.dependencies(columns, rows) == ((("a",), ("b",)),)
 
 
 def test_columns_that_rise_together() -> None:
@@ -186,19 +184,21 @@ def test_columns_that_rise_together() -> None:
         "almost": [int(i) // 10 if i != 799 else 3 for i in order],
     }
     columns = [
-        (name, profile(pa.chunked_array([array]), array.type)) for name, v in table.items() for array in [pa.array(v)]
+        (name, profile_column(pa.chunked_array([array]), array.type))
+        for name, v in table.items()
+        for array in [pa.array(v)]
     ]
-    assert found.rising(columns, 800) == (("day", ("number", "year", "gaps")),)
-    assert found.rising(columns[:2], 5) == ()
+    assert constraint_discovery.order_dependencies(columns, 800) == (("day", ("number", "year", "gaps")),)
+    assert constraint_discovery.order_dependencies(columns[:2], 5) == ()
 
 
 def test_zeros_and_nans_are_single_values() -> None:
     """0.0 and -0.0 are one value to GROUP BY, so a column that holds both is no key; NaN equals itself."""
-    zeros = profile(pa.chunked_array([pa.array([0.0, -0.0])]), pa.float64())
+    zeros = profile_column(pa.chunked_array([pa.array([0.0, -0.0])]), pa.float64())
     bits = pa.array([0x7FF8000000000000, 0x7FF8000000000001], pa.int64()).view(pa.float64())
-    nans = profile(pa.chunked_array([bits]), pa.float64())
+    nans = profile_column(pa.chunked_array([bits]), pa.float64())
     assert (zeros.values, nans.values) == (1, 1)
-    assert found.keys([("z", zeros), ("n", nans)], 2) == ()
+    assert constraint_discovery.keys([("z", zeros), ("n", nans)], 2) == ()
 
 
 # --- as JSON
@@ -226,12 +226,12 @@ def test_statistics_survive_json(data: st.DataObject) -> None:
         data.draw(st.none() | value),
         data.draw(st.none() | share),
         tuple(data.draw(st.lists(st.tuples(value, share), max_size=3))),
-        data.draw(st.none() | st.just(Histogram(tuple(bounds), counts, counts))),
+        data.draw(st.none() | st.just(EquiDepthHistogram(tuple(bounds), counts, counts))),
     )
     name = data.draw(st.text(max_size=8))
     stored = StoredStatistics(
         name,
-        (FileMark(name, 1, 2), FileMark("x", 3, None)),
+        (FileFingerprint(name, 1, 2), FileFingerprint("x", 3, None)),
         5,
         6,
         data.draw(st.booleans()),
@@ -256,7 +256,7 @@ def _write(path: Path, rows: int = 100, **more: Any) -> None:
 def _scan(folder: Path, query: str = "select * from t", catalog: Path | None = None, script: str | None = None) -> Scan:
     with Session(tables=folder, catalog=catalog) as session:
         source = Source("test.scope" if script else "<query>", script or query)
-        bound = session._bind(source, None, is_script=script is not None)
+        bound = session.pipeline.bind_source(source, None, is_script=script is not None)
     return next(node for node in operators(bound.outputs[0].plan) if isinstance(node, Scan))
 
 
@@ -270,7 +270,7 @@ FOUND = ({frozenset({"id"})}, {("city", "region")})
 NOTHING: tuple[set[Any], set[Any]] = (set(), set())
 
 
-def test_what_is_analyzed_is_found_again(tmp_path: Path) -> None:
+def test_stored_statistics_are_loaded_by_scans(tmp_path: Path) -> None:
     _write(tmp_path / "t.parquet")
     assert _named(_scan(tmp_path)) == NOTHING
     with Session() as session:
@@ -347,7 +347,7 @@ def test_folders(tmp_path: Path) -> None:
     assert frozenset({"id"}) in _named(_scan(tmp_path, script=day))[0]
 
 
-def test_declarations_stand_beside_what_was_found(tmp_path: Path) -> None:
+def test_declared_and_discovered_constraints_are_combined(tmp_path: Path) -> None:
     _write(tmp_path / "t.parquet", extra=[i // 7 % 2 for i in range(100)])
     with Session() as session:
         session.analyze(tmp_path / "t.parquet")
@@ -363,7 +363,7 @@ def test_declarations_stand_beside_what_was_found(tmp_path: Path) -> None:
 
 def _bound(folder: Path, script: str) -> Any:
     with Session(tables=folder) as session:
-        return session._bind(Source("test.scope", script), None, is_script=True).outputs[0].plan
+        return session.pipeline.bind_source(Source("test.scope", script), None, is_script=True).outputs[0].plan
 
 
 def test_a_column_read_as_another_type_loses_its_facts(tmp_path: Path) -> None:
@@ -441,7 +441,7 @@ def test_types_of_all_kinds(tmp_path: Path) -> None:
 
 
 def load_again(folder: Path, stored: StoredStatistics) -> StoredStatistics | None:
-    place = place_for(str(folder), None)
+    place = statistics_path(str(folder), None)
     assert place is not None
     save(stored, place)
     again = load(place)
@@ -499,7 +499,7 @@ def test_large_data_is_sketched(tmp_path: Path) -> None:
 # --- footers
 
 
-def test_footers_tell_distinct_values(tmp_path: Path) -> None:
+def test_distinct_values_are_estimated_from_footers(tmp_path: Path) -> None:
     """From ranges and from the sizes of dictionaries, within a small factor; and nothing where they cannot tell."""
     random = np.random.default_rng(5)
     rows = 40_000
@@ -516,19 +516,19 @@ def test_footers_tell_distinct_values(tmp_path: Path) -> None:
     }
     truth = {name: len(set(np.asarray(values).tolist())) for name, values in columns.items()}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=10_000)
-    contents = files.parquet_contents(files.data_files([str(tmp_path / "t.parquet")]))
+    contents = parquet_contents(files.data_files([str(tmp_path / "t.parquet")]))
     for name, known in contents.statistics:
         assert known.distinct is not None
         assert max(known.distinct / truth[name], truth[name] / known.distinct) < 2.5, name
     pq.write_table(pa.table(columns), tmp_path / "t.parquet", use_dictionary=False, write_statistics=False)
-    contents = files.parquet_contents(files.data_files([str(tmp_path / "t.parquet")]))
+    contents = parquet_contents(files.data_files([str(tmp_path / "t.parquet")]))
     assert {known.distinct for _, known in contents.statistics} == {None}
 
 
 def test_footers_count_nulls_and_missing_columns(tmp_path: Path) -> None:
     _write(tmp_path / "a.parquet", hole=[None, 1] * 50, late=[1] * 100)
     _write(tmp_path / "b.parquet", hole=pa.nulls(100, pa.int64()))
-    known = dict(files.parquet_contents(files.data_files([str(tmp_path)])).statistics)
+    known = dict(parquet_contents(files.data_files([str(tmp_path)])).statistics)
     assert known["hole"].null_fraction == 0.75
     assert known["late"].null_fraction == 0.5
     assert (known["hole"].low, known["hole"].high) == (1, 1)
@@ -605,12 +605,12 @@ def test_what_cannot_be_analyzed(
         assert [path.name for path in (tmp_path / "good").iterdir()] == ["t.parquet"]
 
 
-def test_data_that_changes_meanwhile(tmp_path: Path) -> None:
+def test_data_that_changes_during_analyze(tmp_path: Path) -> None:
     _write(tmp_path / "t.parquet")
 
     def change(what: str, done: int, total: int) -> None:
         if done == total:
             _write(tmp_path / "t.parquet", rows=7)
 
-    with pytest.raises(FileProblem, match="was changed while"):
+    with pytest.raises(FileProblem, match="changed while"):
         analyze(str(tmp_path / "t.parquet"), change)

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from unshuffle.catalog.types import arithmetic_type, common_type, from_spark_name, literal_type, spark_name
+from unshuffle.catalog.type_coercion import arithmetic_type, common_type, literal_type
+from unshuffle.catalog.type_names import from_spark_name
+from unshuffle.catalog.types import spark_name
 
 NAMES = {
     "void": pa.null(),
@@ -62,14 +64,14 @@ def test_other_spellings(text: str, name: str) -> None:
     [
         ("strng", "did you mean 'string'"),
         ("array<bigit>", "did you mean 'bigint'"),
-        ("array<int", "ends too early"),
+        ("array<int", "unexpected end"),
         ("int int", "unexpected 'int'"),
         ("decimal(39,2)", "38 digits"),
         ("map<int>", "expected ','"),
-        ("interval day to month", "an interval is of"),
+        ("interval day to month", "an interval has the fields"),
         ("variant", "not supported"),
         ("int!", "unexpected '!'"),
-        ("", "ends too early"),
+        ("", "unexpected end"),
     ],
 )
 def test_bad_names_say_what_is_wrong(text: str, problem: str) -> None:

@@ -24,7 +24,7 @@ def test_a_written_machine_is_read_back(tmp_path: Path) -> None:
     assert machine_from(write(tmp_path, {"machine": asdict(machine), "jobs": {}})) == machine
 
 
-def test_what_a_file_leaves_out_is_as_usual(tmp_path: Path) -> None:
+def test_constants_that_a_file_omits_have_their_defaults(tmp_path: Path) -> None:
     machine = machine_from(write(tmp_path, {"machine": {"send_row": 1e-7}}))
     assert machine == replace(Machine(), cores=os.cpu_count(), send_row=1e-7)
 
@@ -65,7 +65,7 @@ def test_a_file_that_cannot_be_read_is_a_message(tmp_path: Path, name: str) -> N
         machine_from(tmp_path / name)
 
 
-def test_bytes_that_are_no_text_are_a_message(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_a_message(tmp_path: Path) -> None:
     path = tmp_path / "binary.json"
     path.write_bytes(b"\xff\xfe{")
     with pytest.raises(FileProblem, match="it is not text"):
@@ -79,7 +79,7 @@ def test_the_environment_may_name_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert this_machine().cores == 3
 
 
-def test_an_exchange_goes_into_the_cores_or_a_doubling_of_them() -> None:
+def test_an_exchange_makes_the_number_of_cores_or_a_doubling_of_it() -> None:
     machine = Machine(cores=6)
     assert machine.ideal_partitions(10, 100) == 6
     assert machine.ideal_partitions(1e9, 6 * machine.partition_bytes + 1) == 12

@@ -1,8 +1,7 @@
-"""The cost model: every operator has a price, prices grow with what is to be done, and no plan undercuts `least`."""
+"""The cost model: every operator has a cost, costs grow with the work, and none is below `lower_bound`."""
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import fields, replace
 from random import Random
 from typing import Any
@@ -12,18 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unshuffle.algebra import logical
-from unshuffle.algebra import operators as ops
-from unshuffle.algebra.expressions import AggregateCall, Call, Literal, Ref, WindowCall
-from unshuffle.algebra.physical import Amount
-from unshuffle.catalog.joins import JoinKind
+from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
+from unshuffle.cost.formulas import FORMULAS
 from unshuffle.cost.machine import Machine
-from unshuffle.cost.model import _RULES, CostModel
+from unshuffle.cost.model import CostModel
 from unshuffle.errors import Source
+from unshuffle.plan import logical, physical
+from unshuffle.plan.expressions import AggregateCall, Call, Literal, Ref, WindowCall
+from unshuffle.plan.physical import SizeEstimate
 from unshuffle.properties import (
     ConcatMerge,
-    Covering,
     Delivered,
     FullMerge,
     InitialPartitioning,
@@ -35,16 +33,17 @@ from unshuffle.properties import (
     RangeKey,
     Repartitioning,
     Replicated,
-    Sampled,
-    Scattered,
+    SampledBoundaries,
     Serial,
     SortConcatMerge,
     SortMerge,
+    TargetedBroadcast,
+    UnknownPartitioning,
     asc,
     hashed,
     ranged,
 )
-from unshuffle.properties.requirements import MergeKey
+from unshuffle.properties.matching.operator_requirements import MergeKey
 
 A, B, C, D = (Column(i, name, pa.int64()) for i, name in enumerate("abcd", 1))
 SCAN = logical.Scan("t", logical.Files(("t.parquet",), logical.Format("Parquet")), (A, B))
@@ -56,13 +55,13 @@ LIST = (C, AggregateCall("collect_list", (Ref(B),), pa.list_(pa.int64())))
 USER = logical.UserClass("mine", "Class", (), (), (), Source("s", "Class").span(0, 5))
 JOIN = logical.Join(JoinKind.INNER, SCAN, OTHER, None)
 KEY = JoinKey((A, C), pa.int64())
-RANGE = ranged([asc(A)], Sampled("s", 8))
-COVERING = Covering(RangeFunction((RangeKey(pa.int64()),) * 2, ((1, 2), (1, 3), (5,))), (A,))
+RANGE = ranged([asc(A)], SampledBoundaries("s", 8))
+COVERING = TargetedBroadcast(RangeFunction((RangeKey(pa.int64()),) * 2, ((1, 2), (1, 3), (5,))), (A,))
 SORTED = (asc(A),)
 ALL_OF = logical.SetOperation(logical.SetKind.INTERSECT, True, (SCAN, OTHER), (A, B))
 
 EXCHANGES = (
-    InitialPartitioning(Scattered(8)),
+    InitialPartitioning(UnknownPartitioning(8)),
     InitialPartitioning(hashed([A], 8)),
     Repartitioning(hashed([A], 8), RandomMerge()),
     Repartitioning(hashed([A], 8), SortMerge(SORTED)),
@@ -81,63 +80,57 @@ EXCHANGES = (
 
 # Some of every operator, and how many inputs they have.
 EXAMPLES: list[tuple[Any, int]] = [
-    (ops.FileScan(SCAN, Delivered(Serial())), 0),
-    (ops.TableRead(logical.TableScan(("t",), (A, B))), 0),
-    (ops.Rows(logical.Values((), (A,))), 0),
-    (ops.Select(LESS, (A, B)), 1),
-    (ops.Select(BOTH, (A, B)), 1),
-    (ops.Compute(((A, Ref(A)), (C, LESS))), 1),
-    (ops.Rename("r", (C, D), (A, B)), 1),
-    (ops.Enlarge(logical.Expand(SCAN, ((C, A),), ((A,), ()), D)), 1),
-    (ops.HashAggregate((A,), (SUM,)), 1),
-    (ops.HashAggregate((), (SUM,), "partial"), 1),
-    (ops.HashAggregate((A,), (SUM,), "combining"), 1),
-    (ops.HashAggregate((A,), (SUM,), "final", (B,)), 1),
-    (ops.HashAggregate((A,), (SUM, LIST)), 1),
-    (ops.StreamAggregate((A,), (SUM,)), 1),
-    (ops.HashJoin(JOIN, (KEY,), None, build=0), 2),
-    (ops.HashJoin(JOIN, (KEY,), None, build=1), 2),
-    (ops.MergeJoin(JOIN, (KEY,), None, by=(MergeKey(KEY),)), 2),
-    (ops.LoopJoin(JOIN, (), None, inner=0), 2),
-    (ops.LoopJoin(JOIN, (), None, inner=1), 2),
-    (ops.Concatenate((A, B), ((A, B), (C, D))), 2),
-    (ops.ConcatenatePartitions((A, B), ((A, B), (C, D)), (KEY,)), 2),
-    (ops.MultisetOperation(ALL_OF, (KEY,)), 2),
-    (ops.InOrder(SORTED, (A, B)), 1),
-    (ops.FirstRows(10, 0, SORTED, (A, B)), 1),
-    (ops.PartialFirstRows(10, SORTED, (A, B)), 1),
-    (ops.PartialFirstRows(10, (), (A, B)), 1),
-    (ops.Windows(((D, WindowCall(SUM[1], (Ref(A),), (), None)),), (A,), (), (A, B)), 1),
-    (ops.RunProcess(logical.Process(SCAN, USER, (C,))), 1),
-    (ops.RunReduce(logical.Reduce(SCAN, (A,), (), USER, (C,)), ()), 1),
-    (ops.RunCombine(logical.Combine(SCAN, OTHER, (A,), (C,), USER, (C,)), (KEY,)), 2),
-    (ops.AsWritten(logical.Foreign("", (), (A,), "no reason"), "no reason"), 1),
-    (ops.ReadSpool("r", 1, (A,), Delivered(Serial())), 0),
-    (ops.LocalSort(SORTED, (A, B)), 1),
-    *((ops.Move(how, (A, B)), 1) for how in EXCHANGES),
-    (ops.Move(EXCHANGES[3], (A, B), readers=2.0), 1),
+    (physical.FileScan(SCAN, Delivered(Serial())), 0),
+    (physical.TableRead(logical.TableScan(("t",), (A, B))), 0),
+    (physical.Rows(logical.Values((), (A,))), 0),
+    (physical.Filter(LESS, (A, B)), 1),
+    (physical.Filter(BOTH, (A, B)), 1),
+    (physical.Project(((A, Ref(A)), (C, LESS))), 1),
+    (physical.Rename("r", (C, D), (A, B)), 1),
+    (physical.Expand(logical.Expand(SCAN, ((C, A),), ((A,), ()), D)), 1),
+    (physical.HashAggregate((A,), (SUM,)), 1),
+    (physical.HashAggregate((), (SUM,), "partial"), 1),
+    (physical.HashAggregate((A,), (SUM,), "combining"), 1),
+    (physical.HashAggregate((A,), (SUM,), "final", (B,)), 1),
+    (physical.HashAggregate((A,), (SUM, LIST)), 1),
+    (physical.SortAggregate((A,), (SUM,)), 1),
+    (physical.HashJoin(JOIN, (KEY,), None, build=0), 2),
+    (physical.HashJoin(JOIN, (KEY,), None, build=1), 2),
+    (physical.MergeJoin(JOIN, (KEY,), None, by=(MergeKey(KEY),)), 2),
+    (physical.NestedLoopJoin(JOIN, (), None, inner=0), 2),
+    (physical.NestedLoopJoin(JOIN, (), None, inner=1), 2),
+    (physical.Concatenate((A, B), ((A, B), (C, D))), 2),
+    (physical.PartitionwiseUnion((A, B), ((A, B), (C, D)), (KEY,)), 2),
+    (physical.MultisetOperation(ALL_OF, (KEY,)), 2),
+    (physical.OrderBy(SORTED, (A, B)), 1),
+    (physical.Limit(10, 0, SORTED, (A, B)), 1),
+    (physical.PartialTopN(10, SORTED, (A, B)), 1),
+    (physical.PartialTopN(10, (), (A, B)), 1),
+    (physical.Windows(((D, WindowCall(SUM[1], (Ref(A),), (), None)),), (A,), (), (A, B)), 1),
+    (physical.RunProcess(logical.Process(SCAN, USER, (C,))), 1),
+    (physical.RunReduce(logical.Reduce(SCAN, (A,), (), USER, (C,)), ()), 1),
+    (physical.RunCombine(logical.Combine(SCAN, OTHER, (A,), (C,), USER, (C,)), (KEY,)), 2),
+    (physical.SparkFallback(logical.Foreign("", (), (A,), "no reason"), "no reason"), 1),
+    (physical.ReadSpool("r", 1, (A,), Delivered(Serial())), 0),
+    (physical.LocalSort(SORTED, (A, B)), 1),
+    *((physical.Exchange(how, (A, B)), 1) for how in EXCHANGES),
+    (physical.Exchange(EXCHANGES[3], (A, B), readers=2.0), 1),
 ]
 
 
-def operators() -> set[type]:
-    """Every class of `algebra.operators` that a plan may hold."""
-    classes = {each for _, each in inspect.getmembers(ops, inspect.isclass) if each.__module__ == ops.__name__}
-    return {each for each in classes if hasattr(each, "alternatives") and not each.__name__.startswith("_")}
-
-
-def test_every_operator_has_a_cost_rule() -> None:
-    assert {each.__name__ for each in operators()} == {each.__name__ for each in _RULES}
+def test_every_operator_has_a_formula() -> None:
+    assert {each.__name__ for each in physical.OPERATORS} == {each.__name__ for each in FORMULAS}
 
 
 def test_every_operator_is_among_the_examples() -> None:
-    assert {each.__name__ for each in operators()} == {type(each).__name__ for each, _ in EXAMPLES}
+    assert {each.__name__ for each in physical.OPERATORS} == {type(each).__name__ for each, _ in EXAMPLES}
 
 
 # --------------------------------------------------------------------------------------------------- what is generated
 
 
 def odd_machine(seed: int) -> Machine:
-    """Any rates at all: what must hold of prices must hold of every calibration."""
+    """Arbitrary constants: the properties of costs must hold for every calibration."""
     rng = Random(seed)
     rates = [each.name for each in fields(Machine) if each.default < 1]
     sizes = {"cores": rng.choice([1, 2, 8, 64]), "task_memory": rng.choice([0.0, 1e6, 1e12])}
@@ -150,16 +143,16 @@ sizes = st.floats(0, 1e10) | st.integers(0, 1000).map(float)
 
 
 @st.composite
-def amounts(draw: st.DrawFn) -> Amount:
+def amounts(draw: st.DrawFn) -> SizeEstimate:
     """Rows laid out somehow: copied, in one place, or in partitions of which the largest holds its share at least."""
     partitions = draw(st.sampled_from([0, 1, 2, 3, 7, 64, 1000]))
     even = 1 / partitions if partitions else 1.0
-    return Amount(draw(sizes), draw(sizes), partitions, max(even, draw(st.floats(0, 1))))
+    return SizeEstimate(draw(sizes), draw(sizes), partitions, max(even, draw(st.floats(0, 1))))
 
 
 # As many as the largest operator takes, and the result.
 flows = st.tuples(amounts(), amounts(), amounts())
-Flow = tuple[Amount, ...]
+Flow = tuple[SizeEstimate, ...]
 
 
 def cost(model: CostModel, operator: Any, count: int, flow: Flow) -> float:
@@ -167,9 +160,9 @@ def cost(model: CostModel, operator: Any, count: int, flow: Flow) -> float:
 
 
 def least(model: CostModel, operator: Any, count: int, flow: Flow) -> float:
-    """As the search asks: of whole groups, before anything is known of their layouts."""
-    whole = [Amount(a.rows, a.bytes, model.ideal_partitions(a.rows, a.bytes), 0.0) for a in flow]
-    return model.least(operator, whole[:count], whole[-1])
+    """As the search calls it: for whole groups, before their layouts are known."""
+    whole = [SizeEstimate(a.rows, a.bytes, model.ideal_partitions(a.rows, a.bytes), 0.0) for a in flow]
+    return model.lower_bound(operator, whole[:count], whole[-1])
 
 
 def assert_at_most(one: float, other: float, operator: Any) -> None:
@@ -181,23 +174,25 @@ def assert_at_most(one: float, other: float, operator: Any) -> None:
 
 
 @given(flow=flows, machine=machines)
-def test_no_layout_of_the_same_rows_costs_less_than_least(flow: Flow, machine: Machine) -> None:
+def test_no_layout_of_the_same_rows_costs_less_than_the_lower_bound(flow: Flow, machine: Machine) -> None:
     model = CostModel(machine)
     for operator, count in EXAMPLES:
         assert_at_most(least(model, operator, count, flow), cost(model, operator, count, flow), operator)
 
 
 @given(flow=flows)
-def test_least_is_what_one_core_takes_that_need_not_spill(flow: Flow) -> None:
+def test_the_lower_bound_is_tight_without_spills(flow: Flow) -> None:
     """A bound of nothing is true and prunes nothing. A sort alone has a better case: many small partitions; and a join
     needs jobs of its own only where it reads two streams."""
     model = CostModel(Machine(cores=1, block=0.0, task_memory=float("inf")))
-    alone = tuple(Amount(each.rows, each.bytes, 1, 1.0) for each in flow)
+    alone = tuple(SizeEstimate(each.rows, each.bytes, 1, 1.0) for each in flow)
     for operator, count in EXAMPLES:
-        if not isinstance(operator, ops.LocalSort) and LIST not in getattr(operator, "aggregates", ()):
-            copied = alone[operator.build : operator.build + 1] if isinstance(operator, ops.HashJoin) else alone[:2]
-            joins = isinstance(operator, ops.HashJoin | ops.MergeJoin)
-            copying = sum(map(model.copying, copied)) if joins else 0.0
+        if not isinstance(operator, physical.LocalSort) and LIST not in getattr(operator, "aggregates", ()):
+            copied = (
+                alone[operator.build : operator.build + 1] if isinstance(operator, physical.HashJoin) else alone[:2]
+            )
+            joins = isinstance(operator, physical.HashJoin | physical.MergeJoin)
+            copying = sum(map(model.bring_together, copied)) if joins else 0.0
             one_core = cost(model, operator, count, alone) - copying
             assert least(model, operator, count, alone) == pytest.approx(one_core), operator
 
@@ -229,7 +224,7 @@ def test_more_cores_never_cost_more(flow: Flow, machine: Machine, more: int) -> 
 
 
 @given(flow=flows, machine=machines)
-def test_seconds_are_the_sum_of_what_they_go_to(flow: Flow, machine: Machine) -> None:
+def test_seconds_are_the_sum_of_their_parts(flow: Flow, machine: Machine) -> None:
     model = CostModel(machine)
     for operator, count in EXAMPLES:
         found = model.cost(operator, flow[:count], flow[-1])
@@ -241,69 +236,71 @@ def test_seconds_are_the_sum_of_what_they_go_to(flow: Flow, machine: Machine) ->
 
 
 def grouped_serially(model: CostModel, rows: float, groups: float) -> float:
-    read, result = Amount(rows, rows * 16, 1, 1.0), Amount(groups, groups * 16, 1, 1.0)
-    scan = model.cost(ops.FileScan(SCAN, Delivered(Serial())), [], read)
-    return scan.seconds + model.cost(ops.HashAggregate((A,), (SUM,)), [read], result).seconds
+    read, result = SizeEstimate(rows, rows * 16, 1, 1.0), SizeEstimate(groups, groups * 16, 1, 1.0)
+    scan = model.cost(physical.FileScan(SCAN, Delivered(Serial())), [], read)
+    return scan.seconds + model.cost(physical.HashAggregate((A,), (SUM,)), [read], result).seconds
 
 
 def grouped_in_parallel(model: CostModel, rows: float, groups: float) -> float:
     number = 8
-    read, result = (Amount(n, n * 16, number, 1 / number) for n in (rows, groups))
-    scan = model.cost(ops.FileScan(SCAN, Delivered(Scattered(number))), [], read)
-    partial = Amount(min(rows, groups * number), min(rows, groups * number) * 16, number, 1 / number)
+    read, result = (SizeEstimate(n, n * 16, number, 1 / number) for n in (rows, groups))
+    scan = model.cost(physical.FileScan(SCAN, Delivered(UnknownPartitioning(number))), [], read)
+    partial = SizeEstimate(min(rows, groups * number), min(rows, groups * number) * 16, number, 1 / number)
     return sum(
         cost.seconds
         for cost in (
             scan,
-            model.cost(ops.HashAggregate((A,), (SUM,), "partial"), [read], partial),
-            model.cost(ops.Move(Repartitioning(hashed([A], number), RandomMerge()), (A, D)), [partial], partial),
-            model.cost(ops.HashAggregate((A,), (SUM,), "final", (D,)), [partial], result),
+            model.cost(physical.HashAggregate((A,), (SUM,), "partial"), [read], partial),
+            model.cost(
+                physical.Exchange(Repartitioning(hashed([A], number), RandomMerge()), (A, D)), [partial], partial
+            ),
+            model.cost(physical.HashAggregate((A,), (SUM,), "final", (D,)), [partial], result),
         )
     )
 
 
-def test_serial_plans_win_on_little_and_lose_on_much() -> None:
+def test_serial_plans_win_on_few_rows_and_lose_on_many() -> None:
     model = CostModel(Machine(cores=8))
     assert grouped_serially(model, 1_000, 10) < grouped_in_parallel(model, 1_000, 10)
     assert grouped_serially(model, 100_000_000, 1_000) > 2 * grouped_in_parallel(model, 100_000_000, 1_000)
 
 
-def test_a_copied_input_is_built_in_a_row_and_a_partitioned_one_at_once() -> None:
+def test_a_broadcast_input_is_built_serially_and_a_partitioned_one_in_parallel() -> None:
     model = CostModel(Machine(cores=8))
-    join = ops.HashJoin(JOIN, (KEY,), None, build=1)
-    probe = Amount(1e6, 1e7, 8, 1 / 8)
-    copied = model.cost(join, [probe, Amount(1e6, 1e7, 0, 1.0)], probe).seconds
-    assert copied > model.cost(join, [probe, Amount(1e6, 1e7, 8, 1 / 8)], probe).seconds
+    join = physical.HashJoin(JOIN, (KEY,), None, build=1)
+    probe = SizeEstimate(1e6, 1e7, 8, 1 / 8)
+    copied = model.cost(join, [probe, SizeEstimate(1e6, 1e7, 0, 1.0)], probe).seconds
+    assert copied > model.cost(join, [probe, SizeEstimate(1e6, 1e7, 8, 1 / 8)], probe).seconds
 
 
 def test_a_merge_join_is_not_slowed_by_the_skew_of_its_small_input() -> None:
     model = CostModel(Machine(cores=8))
-    join = ops.MergeJoin(JOIN, (KEY,), None, by=(MergeKey(KEY),))
-    large = Amount(1e8, 1e9, 8, 1 / 8)
-    even = model.cost(join, [large, Amount(25, 250, 8, 1 / 8)], large).seconds
-    assert model.cost(join, [large, Amount(25, 250, 8, 1.0)], large).seconds == pytest.approx(even, rel=0.01)
+    join = physical.MergeJoin(JOIN, (KEY,), None, by=(MergeKey(KEY),))
+    large = SizeEstimate(1e8, 1e9, 8, 1 / 8)
+    even = model.cost(join, [large, SizeEstimate(25, 250, 8, 1 / 8)], large).seconds
+    assert model.cost(join, [large, SizeEstimate(25, 250, 8, 1.0)], large).seconds == pytest.approx(even, rel=0.01)
 
 
-def test_sorted_runs_are_sorted_for_less_than_rows_in_no_order() -> None:
+def test_sorting_sorted_runs_costs_less_than_sorting_unsorted_rows() -> None:
     model = CostModel(Machine(cores=2))
-    rows = Amount(1e6, 1e7, 64, 1 / 64)
+    rows = SizeEstimate(1e6, 1e7, 64, 1 / 64)
     both = (asc(A), asc(B))
-    move = ops.Move(Repartitioning(hashed([A], 2), RandomMerge()), (A, B))
-    merge = ops.Move(Repartitioning(hashed([A], 2), SortMerge(both)), (A, B))
-    gathered = Amount(1e6, 1e7, 2, 1 / 2)
+    move = physical.Exchange(Repartitioning(hashed([A], 2), RandomMerge()), (A, B))
+    merge = physical.Exchange(Repartitioning(hashed([A], 2), SortMerge(both)), (A, B))
+    gathered = SizeEstimate(1e6, 1e7, 2, 1 / 2)
     sorted_after = (
         model.cost(move, [rows], gathered).seconds
-        + model.cost(ops.LocalSort(both, (A, B)), [gathered], gathered).seconds
+        + model.cost(physical.LocalSort(both, (A, B)), [gathered], gathered).seconds
     )
     assert model.cost(move, [rows], gathered).seconds < model.cost(merge, [rows], gathered).seconds < sorted_after
 
 
-def test_a_single_number_is_sorted_by_its_digits() -> None:
+def test_a_single_number_is_radix_sorted() -> None:
     model = CostModel(Machine(cores=2))
     text = Column(9, "s", pa.string())
-    rows = Amount(1e6, 1e7, 2, 1 / 2)
+    rows = SizeEstimate(1e6, 1e7, 2, 1 / 2)
     one, two, string = (
-        model.cost(ops.LocalSort(keys, (A, B)), [rows], rows).seconds
+        model.cost(physical.LocalSort(keys, (A, B)), [rows], rows).seconds
         for keys in (SORTED, (asc(A), asc(B)), (asc(text),))
     )
     assert one < two < string
@@ -311,34 +308,34 @@ def test_a_single_number_is_sorted_by_its_digits() -> None:
 
 def test_large_hash_tables_are_slower_than_small_ones() -> None:
     model = CostModel(Machine(cores=2))
-    rows = Amount(1e6, 1e7, 2, 1 / 2)
-    few, many = (Amount(groups, groups * 16, 2, 1 / 2) for groups in (10.0, 1e5))
-    group = ops.HashAggregate((A,), (SUM,))
+    rows = SizeEstimate(1e6, 1e7, 2, 1 / 2)
+    few, many = (SizeEstimate(groups, groups * 16, 2, 1 / 2) for groups in (10.0, 1e5))
+    group = physical.HashAggregate((A,), (SUM,))
     assert model.cost(group, [rows], few).seconds * 2 < model.cost(group, [rows], many).seconds
 
 
 def test_many_groups_of_lists_are_sorted_and_few_are_hashed() -> None:
     model = CostModel(Machine(cores=2))
-    rows = Amount(1e6, 1e7, 2, 1 / 2)
+    rows = SizeEstimate(1e6, 1e7, 2, 1 / 2)
 
     def costs(groups: float) -> tuple[float, float]:
-        result = Amount(groups, 1e7, 2, 1 / 2)
-        hashed = model.cost(ops.HashAggregate((A, B), (LIST,)), [rows], result)
-        streamed = model.cost(ops.StreamAggregate((A, B), (LIST,)), [rows], result)
+        result = SizeEstimate(groups, 1e7, 2, 1 / 2)
+        hashed = model.cost(physical.HashAggregate((A, B), (LIST,)), [rows], result)
+        streamed = model.cost(physical.SortAggregate((A, B), (LIST,)), [rows], result)
         return hashed.seconds, streamed.seconds + model.cost(
-            ops.LocalSort((asc(A), asc(B)), (A, B)), [rows], rows
+            physical.LocalSort((asc(A), asc(B)), (A, B)), [rows], rows
         ).seconds
 
     assert costs(100.0)[0] < costs(100.0)[1]
     assert costs(1e5)[0] > costs(1e5)[1]
 
 
-def test_percentiles_are_found_sooner_in_sorted_lists() -> None:
+def test_percentiles_cost_less_in_sorted_lists() -> None:
     model = CostModel(Machine(cores=2))
-    rows = Amount(1e6, 1e7, 2, 1 / 2)
+    rows = SizeEstimate(1e6, 1e7, 2, 1 / 2)
     middle = (D, AggregateCall("percentile", (Ref(B), Literal(0.5, pa.float64())), pa.float64()))
     counted, listed = (
-        model.cost(ops.StreamAggregate((A,), (middle,), listed=listed), [rows], rows).seconds
+        model.cost(physical.SortAggregate((A,), (middle,), listed=listed), [rows], rows).seconds
         for listed in (frozenset[Column](), frozenset((D,)))
     )
     assert listed < counted
@@ -346,10 +343,14 @@ def test_percentiles_are_found_sooner_in_sorted_lists() -> None:
 
 @pytest.mark.parametrize("guard", [None, Ref(Column(10, "flag", pa.bool_()))])
 def test_a_state_of_any_width_costs_more_whether_its_filter_holds_or_not(guard: Ref | None) -> None:
-    model, rows, groups = CostModel(Machine(cores=2)), Amount(1e6, 1e7, 2, 1 / 2), Amount(1e5, 1e6, 2, 1 / 2)
+    model, rows, groups = (
+        CostModel(Machine(cores=2)),
+        SizeEstimate(1e6, 1e7, 2, 1 / 2),
+        SizeEstimate(1e5, 1e6, 2, 1 / 2),
+    )
     struct = Call("named_struct", (Ref(B),), pa.struct([("v0", pa.int64())]))
     number, picked = (
-        model.cost(ops.StreamAggregate((A,), ((C, call),)), [rows], groups).seconds
+        model.cost(physical.SortAggregate((A,), ((C, call),)), [rows], groups).seconds
         for call in (AggregateCall("max_by", (value, Ref(B)), value.type, where=guard) for value in (Ref(B), struct))
     )
     assert number < picked
@@ -357,24 +358,24 @@ def test_a_state_of_any_width_costs_more_whether_its_filter_holds_or_not(guard: 
 
 def test_wide_decimals_cost_more() -> None:
     model = CostModel(Machine(cores=2))
-    rows = Amount(1e6, 1e7, 2, 1 / 2)
+    rows = SizeEstimate(1e6, 1e7, 2, 1 / 2)
     narrow, wide = (AggregateCall("sum", (Ref(B),), pa.decimal128(precision, 2)) for precision in (18, 19))
     costs = [
-        model.cost(ops.StreamAggregate((A,), ((D, call),)), [rows], rows).seconds for call in (SUM[1], narrow, wide)
+        model.cost(physical.SortAggregate((A,), ((D, call),)), [rows], rows).seconds for call in (SUM[1], narrow, wide)
     ]
     assert costs[0] == costs[1] < costs[2]
 
 
 def test_what_does_not_fit_is_never_broadcast() -> None:
     model = CostModel(Machine())
-    copy = ops.Move(Repartitioning(Replicated(), RandomMerge()), (A, B))
-    much = Amount(1e9, model.machine.broadcast_bytes * 2, 8, 1 / 8)
+    copy = physical.Exchange(Repartitioning(Replicated(), RandomMerge()), (A, B))
+    much = SizeEstimate(1e9, model.machine.broadcast_bytes * 2, 8, 1 / 8)
     assert model.cost(copy, [much], replace(much, partitions=0, largest=1.0)).seconds == float("inf")
 
 
 def test_what_a_task_cannot_hold_is_spilled() -> None:
     model = CostModel(Machine(cores=2))
-    sort = ops.LocalSort(SORTED, (A, B))
-    narrow, wide = Amount(1e6, 1e7, 2, 0.5), Amount(1e6, 1e10, 2, 0.5)
+    sort = physical.LocalSort(SORTED, (A, B))
+    narrow, wide = SizeEstimate(1e6, 1e7, 2, 0.5), SizeEstimate(1e6, 1e10, 2, 0.5)
     assert model.cost(sort, [narrow], narrow).disk == 0
     assert model.cost(sort, [wide], wide).disk > 1

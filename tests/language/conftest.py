@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unshuffle.algebra.logical import Script
 from unshuffle.catalog.tables import TableFolders
+from unshuffle.declarations import Declarations
 from unshuffle.errors import Source
-from unshuffle.language.bind_script import bind
-from unshuffle.language.environment import NoSpark
-from unshuffle.language.parameters import Parameters
+from unshuffle.language.bind.script import bind
+from unshuffle.language.parse.parameters import Parameters
+from unshuffle.plan.logical import Script
+from workloads.no_spark import NoSpark
 
 Bind = Callable[..., Script]
 
@@ -62,6 +63,6 @@ def bound(data: Path) -> Bind:
     def run(text: str, *, is_script: bool = False, name: str = "test.scope", **params: object) -> Script:
         parameters = Parameters(params, today=datetime.date(2024, 3, 1))
         tables = TableFolders((str(data),))
-        return bind(Source(name, text), parameters, tables, NoSpark(), lambda *_: None, is_script)
+        return Declarations().check(bind(Source(name, text), parameters, tables, NoSpark(), lambda *_: None, is_script))
 
     return run

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
-from unshuffle.algebra.logical import (
+from unshuffle.catalog.join_kinds import JoinKind
+from unshuffle.catalog.schema import names
+from unshuffle.catalog.types import spark_name
+from unshuffle.errors import UserError
+from unshuffle.plan.logical import (
     Combine,
     Distinct,
     Filter,
@@ -26,10 +31,6 @@ from unshuffle.algebra.logical import (
     Window,
     outer_columns,
 )
-from unshuffle.catalog.joins import JoinKind
-from unshuffle.catalog.schema import names
-from unshuffle.catalog.types import spark_name
-from unshuffle.errors import UserError
 
 Bind = Callable[..., Script]
 
@@ -298,3 +299,19 @@ def test_binding_is_deterministic(bound: Bind) -> None:
 def test_hundreds_of_unions_and_conditions_bind(bound: Bind) -> None:
     assert bound(" union all ".join(["select o_id from orders"] * 500))
     assert bound("select 1 from orders where " + " or ".join(f"o_id = {i}" for i in range(3000)))
+
+
+def test_binding_reads_no_rows_and_starts_no_spark(bound: Bind, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("binding must not read rows")
+
+    for method in ("read", "read_row_group", "read_row_groups", "iter_batches"):
+        monkeypatch.setattr(pq.ParquetFile, method, refuse)
+    # The environment of these tests cannot start Spark: it raises if it is asked to describe a query.
+    script = bound(
+        f"""orders = EXTRACT o_id, customer, amount FROM "{data}/orders.parquet" USING Parquet();
+        totals = SELECT customer, sum(amount) AS total FROM orders GROUP BY customer;
+        OUTPUT totals TO "totals.csv";""",
+        is_script=True,
+    )
+    assert [column.name for column in script.outputs[0].plan.columns] == ["customer", "total"]

@@ -6,11 +6,11 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from unshuffle.language.dialect import AmbiguousPipes, Scope, read_pipes_as_spark
+from unshuffle.language.parse.dialect import AmbiguousPipes, ScopeDialect, read_pipes_as_spark
 
 
 def read(text: str) -> exp.Expr:
-    return sqlglot.parse_one(f"SELECT {text}", dialect=Scope).selects[0]
+    return sqlglot.parse_one(f"SELECT {text}", dialect=ScopeDialect).selects[0]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_deep_parentheses_of_pipes_are_kept_once() -> None:
 def test_calls_are_kept_as_written(text: str) -> None:
     tree = read(text)
     assert isinstance(tree, exp.Anonymous)
-    assert tree.sql(dialect=Scope).lower() == text
+    assert tree.sql(dialect=ScopeDialect).lower() == text
 
 
 def test_cast_is_strict_as_in_spark_4() -> None:
@@ -89,6 +89,6 @@ def test_cast_is_strict_as_in_spark_4() -> None:
 
 
 def test_a_rowsets_name_is_an_operand_of_a_set_operation() -> None:
-    tree = sqlglot.parse_one("a UNION ALL b", dialect=Scope)
+    tree = sqlglot.parse_one("a UNION ALL b", dialect=ScopeDialect)
     assert isinstance(tree, exp.Union)
-    assert tree.sql(dialect=Scope) == "SELECT * FROM a UNION ALL SELECT * FROM b"
+    assert tree.sql(dialect=ScopeDialect) == "SELECT * FROM a UNION ALL SELECT * FROM b"

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from unshuffle.algebra.logical import Script
-from unshuffle.catalog.types import from_spark_name, spark_name
-from unshuffle.language import functions
-from unshuffle.language.functions import Arity, Function, Kind, evaluate, find, similar
+from unshuffle.catalog.type_names import from_spark_name
+from unshuffle.catalog.types import spark_name
+from unshuffle.plan.functions import signatures
+from unshuffle.plan.functions.signatures import Arity, Function, Kind, evaluate, find, similar
+from unshuffle.plan.logical import Script
 
 Bind = Callable[..., Script]
 
@@ -154,7 +155,7 @@ def test_the_first_guard_that_holds_decides() -> None:
 
 
 def test_every_line_is_sound() -> None:
-    names = list(functions._lines())
+    names = list(signatures._lines())
     assert names == sorted(names)
     assert len(names) > 500
     for function in map(named, names):
@@ -166,7 +167,7 @@ def test_every_line_is_sound() -> None:
 
 def test_nothing_is_read_before_it_is_asked_for() -> None:
     program = (
-        "from unshuffle.language import functions as f\n"
+        "from unshuffle.plan.functions import signatures as f\n"
         "assert f._lines.cache_info().currsize == 0\n"
         "assert f.find('sum') is not None\n"
         "print(f._lines.cache_info().currsize)"

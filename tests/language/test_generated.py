@@ -7,19 +7,19 @@ shuffles its words, so most of its scripts do not even parse.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unshuffle.algebra.logical import Script
+from tests.support.effort import SOAK, examples
 from unshuffle.errors import UserError
-from unshuffle.render.dot import dot
-from unshuffle.render.html import page
-from unshuffle.render.json import logical_explanation
-from unshuffle.render.text import text
-from unshuffle.render.tree import tree
+from unshuffle.explain.render.dot import dot
+from unshuffle.explain.render.html import page
+from unshuffle.explain.render.json import logical_explanation
+from unshuffle.explain.render.logical import tree
+from unshuffle.explain.render.text import text
+from unshuffle.plan.logical import Script
 
 Bind = Callable[..., Script]
 
@@ -132,12 +132,11 @@ def bind_and_show(bound: Bind, script: str) -> None:
         assert logical_explanation(plan)
 
 
-def few(examples: int) -> settings:
-    """The same scripts in every run; with UNSHUFFLE_SOAK=1 many more, and new ones."""
-    soak = os.environ.get("UNSHUFFLE_SOAK") == "1"
+def few(normal: int) -> settings:
+    """The same scripts in every run; in a soak many more, and new ones."""
     return settings(
-        max_examples=20_000 if soak else examples,
-        derandomize=not soak,
+        max_examples=examples(normal, quick=20),
+        derandomize=not SOAK,
         database=None,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

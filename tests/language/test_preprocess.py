@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from unshuffle.algebra.expressions import Literal, walk
-from unshuffle.algebra.logical import Scan, Script, expressions_of
 from unshuffle.errors import FileProblem, NameProblem, Source, SyntaxProblem, TypeProblem, UserError
-from unshuffle.language.parameters import Parameters, convert
-from unshuffle.language.paths import input_path, substitute
-from unshuffle.language.preprocess import preprocess
-from unshuffle.language.statements import Text
+from unshuffle.language.bind.statements.paths import input_path, substitute
+from unshuffle.language.parse.parameters import Parameters, convert
+from unshuffle.language.parse.preprocess import preprocess
+from unshuffle.language.parse.statements import Text
+from unshuffle.plan.expressions import Literal, walk
+from unshuffle.plan.logical import Scan, Script, expressions_of
 
 Bind = Callable[..., Script]
 TODAY = datetime.date(2024, 3, 1)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import tpcds
-
-from unshuffle.algebra.logical import Script
+from unshuffle.plan.logical import Script
+from workloads import tpcds
 
 QUERIES = tpcds.queries()
 # What is left to Spark as written, by query: the reasons. Without Spark no such query is described, so an entry here needs an

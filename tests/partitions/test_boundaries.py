@@ -10,35 +10,34 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from unshuffle.catalog import statistics
-from unshuffle.catalog.statistics import ColumnStatistics
+from tests.support import brute_partitions
+from tests.support.brute_partitions import Choices, all_reads, choices, half
+from unshuffle.catalog.statistics import table_statistics
+from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
 from unshuffle.partitions import (
     Bucket,
     Division,
-    Histogram,
-    Key,
-    Order,
+    KeyColumn,
+    KeyHistogram,
+    KeyOrder,
     Ranges,
+    closed_interval,
     connect,
     divide,
+    histogram_of_column,
+    histogram_of_partitions,
+    histogram_of_rows,
     interval,
-    of_column,
-    of_partitions,
-    of_rows,
-    only,
-    spanning,
+    interval_of_value,
 )
 
-from . import brute
-from .brute import Choices, choices, half
-
-A, B, S = Key(pa.int64()), Key(pa.string()), Key(pa.string())
+A, B, S = KeyColumn(pa.int64()), KeyColumn(pa.string()), KeyColumn(pa.string())
 
 
-def partitions(*sizes: float, key: Key = S) -> Histogram:
+def partitions(*sizes: float, key: KeyColumn = S) -> KeyHistogram:
     """Partitions of a string, a letter each: nothing lets one look inside."""
     letters = "abcdefghijklmnopqrstuvwxyz"
-    return of_partitions(
+    return histogram_of_partitions(
         (key,), [(interval((a,), (b,)), n) for a, b, n in zip(letters, letters[1:], sizes, strict=False)]
     )
 
@@ -64,7 +63,7 @@ def test_large_targets_make_one_range_and_small_ones_as_many_as_there_are_partit
 
 def test_the_boundaries_of_figure_6() -> None:
     """(a, b) becomes a; partitions that begin with the same a are one."""
-    stored = of_partitions(
+    stored = histogram_of_partitions(
         (A, B),
         [
             (interval((0, "A"), (1, "B")), 100),
@@ -81,7 +80,7 @@ def test_the_boundaries_of_figure_6() -> None:
 
 def test_rows_are_counted_where_they_go_and_not_where_their_partition_begins() -> None:
     """As printed, the algorithm counts the partition that begins at (2, A) to a range that ends before 2."""
-    stored = of_partitions(
+    stored = histogram_of_partitions(
         (A, B), [(interval((1,), (2,)), 90), (interval((2,), (2, "C")), 10), (interval((2, "C"), (3,)), 90)]
     )
     found = divide(stored, 100, columns=1, grain=9)
@@ -89,7 +88,7 @@ def test_rows_are_counted_where_they_go_and_not_where_their_partition_begins() -
 
 
 def test_the_worked_example() -> None:
-    stored = of_partitions(
+    stored = histogram_of_partitions(
         (A, B),
         [
             (interval((1, "A"), (1, "F")), 60),
@@ -103,7 +102,7 @@ def test_the_worked_example() -> None:
 
 
 def test_nothing_to_divide() -> None:
-    empty = divide(of_partitions((A,), []), 10)
+    empty = divide(histogram_of_partitions((A,), []), 10)
     assert (empty.sizes, empty.skew, empty.average) == ((0.0,), 1.0, 0.0)
 
 
@@ -111,7 +110,7 @@ def test_nothing_to_divide() -> None:
 
 
 def test_a_large_partition_of_numbers_is_divided() -> None:
-    stored = of_partitions(
+    stored = histogram_of_partitions(
         (A,), [(interval((0,), (10,)), 50), (interval((10,), (50,)), 400), (interval((50,), (60,)), 50)]
     )
     found = divide(stored, 100)
@@ -136,7 +135,7 @@ def test_values_between_are_made_of_every_type_that_has_them(
     type: pa.DataType, low: object, high: object, descending: bool
 ) -> None:
     ends = (high, low) if descending else (low, high)
-    stored = of_partitions((Key(type, descending),), [(interval((ends[0],), (ends[1],)), 1000)])
+    stored = histogram_of_partitions((KeyColumn(type, descending),), [(interval((ends[0],), (ends[1],)), 1000)])
     found = divide(stored, 100)
     assert len(found.sizes) == 10
     assert found.skew == pytest.approx(1.0, abs=0.01)
@@ -147,7 +146,7 @@ def test_strings_are_not_divided_inside() -> None:
 
 
 def test_a_partition_between_neighbours_is_not_divided_further() -> None:
-    assert divide(of_partitions((A,), [(interval((0,), (2,)), 1000)]), 10).sizes == (500, 500)
+    assert divide(histogram_of_partitions((A,), [(interval((0,), (2,)), 1000)]), 10).sizes == (500, 500)
 
 
 # --- skew
@@ -155,7 +154,7 @@ def test_a_partition_between_neighbours_is_not_divided_further() -> None:
 
 def test_a_heavy_value_has_a_range_of_its_own() -> None:
     rows = [(i,) for i in range(100)] + [(42,)] * 300
-    found = divide(of_rows((A,), rows, buckets=20), 50)
+    found = divide(histogram_of_rows((A,), rows, buckets=20), 50)
     (alone,) = found.heavy
     assert found.ranges.interval(alone).holds((A,), (42,))
     assert not any(found.ranges.interval(alone).holds((A,), (v,)) for v in (41, 43))
@@ -165,7 +164,7 @@ def test_a_heavy_value_has_a_range_of_its_own() -> None:
 
 def test_heavy_strings_and_nulls() -> None:
     rows = [("b",)] * 100 + [("ba",)] * 10 + [(None,)] * 100 + [("c",)] * 10
-    found = divide(of_rows((S,), rows, buckets=10), 50)
+    found = divide(histogram_of_rows((S,), rows, buckets=10), 50)
     assert found.sizes == (100, 100, 20)
     assert found.heavy == (0, 1)
     assert cuts(found) == ["b", "ba"]
@@ -174,7 +173,7 @@ def test_heavy_strings_and_nulls() -> None:
 def test_pieces_of_one_value_add_up_to_a_heavy_one() -> None:
     """No partition of (a, b) is large, but those inside a = 2 together are."""
     pieces = [interval((2, a), (2, b)) for a, b in zip("abcd", "bcde", strict=True)]
-    stored = of_partitions(
+    stored = histogram_of_partitions(
         (A, B), [(interval((0,), (2, "a")), 60), *((p, 30) for p in pieces), (interval((2, "e"), (9,)), 60)]
     )
     found = divide(stored, 100, columns=1)
@@ -183,15 +182,15 @@ def test_pieces_of_one_value_add_up_to_a_heavy_one() -> None:
 
 
 def test_a_heavy_value_with_no_next_one_shares_its_range() -> None:
-    down = Key(pa.string(), descending=True)
-    stored = Histogram((down,), (Bucket(only(("m",)), 100), Bucket(interval(("l",), ("a",)), 10)))
+    down = KeyColumn(pa.string(), descending=True)
+    stored = KeyHistogram((down,), (Bucket(interval_of_value(("m",)), 100), Bucket(interval(("l",), ("a",)), 10)))
     found = divide(stored, 50)
     assert (cuts(found), found.heavy) == (["l"], (0,))
 
 
 def test_a_range_that_may_hold_more_than_its_heavy_value_is_not_said_to_hold_one() -> None:
-    down = Key(pa.string(), descending=True)
-    stored = of_partitions(
+    down = KeyColumn(pa.string(), descending=True)
+    stored = histogram_of_partitions(
         (down, A),
         [(interval(("m", 0), ("m", 9)), 100), (interval(("m", 9), ("c", 5)), 60), (interval(("c", 5), ("a", 0)), 60)],
     )
@@ -203,13 +202,15 @@ def test_a_range_that_may_hold_more_than_its_heavy_value_is_not_said_to_hold_one
 
 def test_buckets_that_begin_after_a_value_are_cut_right_there() -> None:
     """As those of analyzed columns do: (11, 20] begins at 12, for whole numbers."""
-    known = ColumnStatistics(histogram=statistics.Histogram((0, 10, 11, 20), (40.0, 30.0, 30.0), (5.0, 1.0, 6.0)))
-    up = of_column(A, known, 100)
+    known = ColumnStatistics(
+        histogram=table_statistics.EquiDepthHistogram((0, 10, 11, 20), (40.0, 30.0, 30.0), (5.0, 1.0, 6.0))
+    )
+    up = histogram_of_column(A, known, 100)
     assert up is not None
     found = divide(up, 30)
     assert (cuts(found), found.sizes, found.heavy) == ([11, 12], (40, 30, 30), (1,))
-    texts = ColumnStatistics(histogram=statistics.Histogram(("a", "k", "z"), (40.0, 30.0), (5.0, 6.0)))
-    of_texts = of_column(S, texts, 70)
+    texts = ColumnStatistics(histogram=table_statistics.EquiDepthHistogram(("a", "k", "z"), (40.0, 30.0), (5.0, 6.0)))
+    of_texts = histogram_of_column(S, texts, 70)
     assert of_texts is not None
     assert cuts(divide(of_texts, 30)) == ["k\0"]
 
@@ -219,7 +220,7 @@ def test_buckets_that_begin_after_a_value_are_cut_right_there() -> None:
 
 def test_boundaries_are_cut_to_the_first_characters() -> None:
     edges = ["aaa", "aab", "abc", "abd", "acx", "b", "ba"]
-    stored = of_partitions((S,), [(interval((a,), (b,)), 50) for a, b in pairwise(edges)])
+    stored = histogram_of_partitions((S,), [(interval((a,), (b,)), 50) for a, b in pairwise(edges)])
     found = divide(stored, 100, characters=2)
     assert all(len(boundary[0]) <= 2 for boundary in found.ranges.boundaries)
     assert sum(found.sizes) == 300
@@ -229,8 +230,13 @@ def test_boundaries_are_cut_to_the_first_characters() -> None:
 
 
 def test_a_heavy_beginning_has_a_range_of_its_own() -> None:
-    stored = of_partitions(
-        (S,), [(spanning(("aa1",), ("aa4",)), 80), (spanning(("aa5",), ("aa9",)), 80), (spanning(("ac",), ("b",)), 10)]
+    stored = histogram_of_partitions(
+        (S,),
+        [
+            (closed_interval(("aa1",), ("aa4",)), 80),
+            (closed_interval(("aa5",), ("aa9",)), 80),
+            (closed_interval(("ac",), ("b",)), 10),
+        ],
     )
     found = divide(stored, 100, characters=2)
     assert (cuts(found), found.sizes, found.heavy) == (["ac"], (160, 10), (0,))
@@ -238,17 +244,17 @@ def test_a_heavy_beginning_has_a_range_of_its_own() -> None:
 
 def test_a_descending_string_has_no_first_characters() -> None:
     with pytest.raises(ValueError, match="ascending string"):
-        divide(partitions(key=Key(pa.string(), descending=True)), 10, characters=2)
+        divide(partitions(key=KeyColumn(pa.string(), descending=True)), 10, characters=2)
     with pytest.raises(ValueError, match="ascending string"):
-        divide(of_partitions((A,), []), 10, characters=2)
+        divide(histogram_of_partitions((A,), []), 10, characters=2)
 
 
 # --- several inputs
 
 
 def test_inputs_over_different_domains_get_boundaries_that_suit_both() -> None:
-    left = of_partitions((A,), [(interval((i,), (i + 10,)), 100) for i in range(0, 100, 10)])
-    right = of_partitions((A,), [(interval((i,), (i + 10,)), 100) for i in range(80, 180, 10)])
+    left = histogram_of_partitions((A,), [(interval((i,), (i + 10,)), 100) for i in range(0, 100, 10)])
+    right = histogram_of_partitions((A,), [(interval((i,), (i + 10,)), 100) for i in range(80, 180, 10)])
     both = left.union(right)
     found = divide(both, 200)
     assert found.skew < 1.2
@@ -263,9 +269,9 @@ def test_inputs_over_different_domains_get_boundaries_that_suit_both() -> None:
 @half
 @given(choices)
 def test_every_division_is_one(ch: Choices) -> None:
-    keys = brute.keys(ch)
-    rows = [brute.row(ch, keys) for _ in range(16)]
-    histogram = of_rows(keys, rows, buckets=1 + ch.below(12))
+    keys = brute_partitions.keys(ch)
+    rows = [brute_partitions.row(ch, keys) for _ in range(16)]
+    histogram = histogram_of_rows(keys, rows, buckets=1 + ch.below(12))
     columns = 1 + ch.below(len(keys))
     characters = 1 + ch.below(2) if keys[columns - 1].type == pa.string() and not keys[columns - 1].descending else None
     found = divide(histogram, 1 + ch.below(30), columns, characters, ch.pick([0.2, 1.5, 9.0]))
@@ -279,13 +285,17 @@ def test_every_division_is_one(ch: Choices) -> None:
     # Rows that agree on the columns, and on the first characters, share a range.
     for one, at in zip(rows, numbers, strict=True):
         for other, there in zip(rows, numbers, strict=True):
-            if brute.compare(keys[:columns], cut(one, columns, characters), cut(other, columns, characters)) == 0:
+            if (
+                brute_partitions.compare(keys[:columns], cut(one, columns, characters), cut(other, columns, characters))
+                == 0
+            ):
                 assert at == there
     # A range said to hold one value holds one.
     for number in found.heavy:
         held = [row for row, at in zip(rows, numbers, strict=True) if at == number]
         assert all(
-            brute.compare(keys[:columns], cut(row, columns, characters), cut(held[0], columns, characters)) == 0
+            brute_partitions.compare(keys[:columns], cut(row, columns, characters), cut(held[0], columns, characters))
+            == 0
             for row in held
         )
 
@@ -298,9 +308,9 @@ def cut(row: tuple[object, ...], columns: int, characters: int | None) -> tuple[
 @half
 @given(choices)
 def test_sizes_are_exact_where_no_bucket_is_divided(ch: Choices) -> None:
-    key = Key(pa.string(), False, ch.flag())
-    rows = [brute.row(ch, (key,)) for _ in range(40)]
-    found = divide(of_rows((key,), rows, buckets=4), 1 + ch.below(20))
+    key = KeyColumn(pa.string(), False, ch.flag())
+    rows = [brute_partitions.row(ch, (key,)) for _ in range(40)]
+    found = divide(histogram_of_rows((key,), rows, buckets=4), 1 + ch.below(20))
     numbers = found.ranges.numbers(rows)
     assert list(found.sizes) == [numbers.count(i) for i in range(len(found.sizes))]
 
@@ -309,20 +319,20 @@ def test_sizes_are_exact_where_no_bucket_is_divided(ch: Choices) -> None:
 @given(choices)
 def test_partitions_stay_whole_where_the_key_is_the_same(ch: Choices) -> None:
     """Nothing is divided, so every partition goes to one range and no connection is filtered."""
-    keys = brute.keys(ch)
-    stored = Ranges(keys, brute.boundaries(ch, keys)).plain()
+    keys = brute_partitions.keys(ch)
+    stored = Ranges(keys, brute_partitions.boundaries(ch, keys)).plain()
     sizes = [(each, ch.below(5)) for each in stored]
-    found = divide(of_partitions(stored.keys, sizes), 4, grain=1000)
+    found = divide(histogram_of_partitions(stored.keys, sizes), 4, grain=1000)
     if found.heavy:
         return
-    for reads in connect(stored, stored.keys, found.ranges).all_reads():
+    for reads in all_reads(connect(stored, stored.keys, found.ranges)):
         assert all(read.filter is None for read in reads if sizes[read.input][1])
-    place = Order(stored.keys).row
+    place = KeyOrder(stored.keys).row
     assert {place(b) for b in found.ranges.boundaries} <= set(stored.places)
 
 
 def test_impossible_wishes_are_refused() -> None:
-    with pytest.raises(ValueError, match="more than nothing"):
+    with pytest.raises(ValueError, match="must be positive"):
         divide(partitions(1), 0)
-    with pytest.raises(ValueError, match="no first 2"):
+    with pytest.raises(ValueError, match="on its first 2"):
         divide(partitions(1), 1, columns=2)

@@ -12,7 +12,7 @@
     ----
     the plan, up to an empty line
 
-A `tables` block ends at an empty line and holds for the cases below it (see `benchmarks/described.py`). A case is a line
+A `tables` block ends at an empty line and holds for the cases below it (see `workloads/described.py`). A case is a line
 with its name and its options, its query up to `----`, and its expected text. Text that has empty lines of its own stands
 between `----` twice and `----` twice; no plan has such a line. Options:
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import tpcds, tpch
-from benchmarks.described import Described, parse
-
+from tests.plans.cases import Case
 from unshuffle.cost.machine import Machine
+from unshuffle.explain.render.physical import physical_tree
+from unshuffle.explain.render.text import compact
 from unshuffle.optimizer import Options, optimize
-from unshuffle.render.physical import physical_tree
-from unshuffle.render.text import compact
+from unshuffle.target import Target
 from unshuffle.verify import verify
-
-from .cases import Case
+from workloads import tpcds, tpch
+from workloads.described import Described, parse
 
 # Plans must not depend on the machine that runs the tests.
-EIGHT_CORES = Options(machine=Machine(cores=8))
+EIGHT_CORES = Options(Target(Machine(cores=8)))
 WORKLOADS = {"tpch": tpch.queries, "tpcds": tpcds.queries}
 
 

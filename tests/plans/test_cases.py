@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .cases import Malformed, difference, parse, render
+from tests.plans.cases import Malformed, difference, parse, render
 
 FILE = """\
 # What the file is about.

@@ -6,11 +6,11 @@ import datetime
 from pathlib import Path
 
 import pytest
-from benchmarks.described import Described, parse
 
-from unshuffle.algebra.logical import Reference, Scan, Script
 from unshuffle.catalog.schema import Dependency
-from unshuffle.catalog.statistics import ColumnStatistics
+from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
+from unshuffle.plan.logical import Reference, Scan, Script
+from workloads.described import Described, parse
 
 TEXT = """
 orders  rows=1.5e8 key(o_id) depends(clerk -> office, o_id)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from .cases import Case, difference, parse, render
-from .planner import Planner
+from tests.plans.cases import Case, difference, parse, render
+from tests.plans.planner import Planner
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
 CASES = [(file, case) for file in FILES for case in parse(file.read_text(encoding="utf-8")).cases]

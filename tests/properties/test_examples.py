@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tests.support.property_rows import Choices, merge_streams
+from tests.support.property_semantics import broken_dependency, broken_global, broken_local
 from unshuffle.catalog.schema import Column
 from unshuffle.properties import (
-    NOTHING_KNOWN,
+    NO_FACTS,
     Clustered,
     ConcatMerge,
     CoPartitioned,
@@ -27,12 +29,12 @@ from unshuffle.properties import (
     Repartitioning,
     Required,
     Rule,
-    Sampled,
-    Scattered,
+    SampledBoundaries,
     Serial,
     Side,
     SortConcatMerge,
     SortMerge,
+    UnknownPartitioning,
     Unmet,
     asc,
     check,
@@ -43,7 +45,6 @@ from unshuffle.properties import (
     formula,
     grouped,
     hashed,
-    implies,
     join,
     match,
     match_global,
@@ -51,11 +52,8 @@ from unshuffle.properties import (
     match_local,
     ordered,
     ranged,
-    requirements,
 )
-from unshuffle.properties.meaning import broken_dependency, broken_global, broken_local
-
-from .rows import Choices, merge_streams
+from unshuffle.properties.matching import operator_requirements
 
 INT = pa.int64()
 C = {i: Column(i, f"C{i}", INT) for i in range(1, 8)}
@@ -79,11 +77,11 @@ def test_icde_figure_1_one_partitioning_serves_the_join_and_the_group_by() -> No
     sa, sb, sd = (Column(i, n, INT) for i, n in ((11, "a"), (12, "b"), (13, "d")))
     keys = CoPartitioned((JoinKey((ra, sa), INT), JoinKey((rb, sb), INT)))
     left = Side(frozenset((ra, rb, rc)), Dependencies.of([depends([rc], [ra])]))
-    right = Side(frozenset((sa, sb, sd)), NOTHING_KNOWN)
+    right = Side(frozenset((sa, sb, sd)), NO_FACTS)
     inputs = [(Delivered(hashed([ra], 500)), left.facts), (Delivered(hashed([sa], 500)), right.facts)]
     assert proven(match_joint(inputs, keys))
     facts = join(JoinKind.INNER, left, right, Predicate(equal=((ra, sa), (rb, sb))))
-    group = requirements.hash_aggregate((rc, sd))[1].children[0]
+    group = operator_requirements.hash_aggregate((rc, sd))[1].children[0]
     assert proven(match(Delivered(hashed([ra], 500)), group, facts))
     assert proven(match(Delivered(hashed([sa], 500)), group, facts))
     # Plan (a), partitioned on a and b, needs the second repartitioning.
@@ -98,8 +96,8 @@ def test_icde_definition_4_2_descending_is_descending() -> None:
 
 
 def test_icde_two_groupings_imply_one_on_both_and_not_the_reverse() -> None:
-    assert proven(match_local((grouped(C1), grouped(C2)), (grouped(C1, C2),), NOTHING_KNOWN))
-    assert not proven(match_local((grouped(C1, C2),), (grouped(C1), grouped(C2)), NOTHING_KNOWN))
+    assert proven(match_local((grouped(C1), grouped(C2)), (grouped(C1, C2),), NO_FACTS))
+    assert not proven(match_local((grouped(C1, C2),), (grouped(C1), grouped(C2)), NO_FACTS))
 
 
 def test_icde_and_notes_table_2() -> None:
@@ -127,20 +125,20 @@ def test_icde_and_notes_table_2() -> None:
 def test_icde_example_1_concat_merge() -> None:
     given = Delivered(hashed([C1, C2], 4), (asc(C2), asc(C1), asc(C3)))
     expected = (grouped(C1, C2), asc(C3))
-    repartitioned = exchange(Repartitioning(hashed([C1, C2], 8), ConcatMerge()), given, NOTHING_KNOWN)
-    assert formula(repartitioned.partitioning, NOTHING_KNOWN) == grouped(C1, C2)
+    repartitioned = exchange(Repartitioning(hashed([C1, C2], 8), ConcatMerge()), given, NO_FACTS)
+    assert formula(repartitioned.partitioning, NO_FACTS) == grouped(C1, C2)
     # From 4 into 8 by the same hash no two inputs meet, and the whole order is kept; it implies what the paper derives.
     assert repartitioned.local == given.local
-    assert proven(match_local(repartitioned.local, expected, NOTHING_KNOWN))
-    elsewhere = exchange(Repartitioning(hashed([C1, C2], 3), ConcatMerge()), given, NOTHING_KNOWN)
+    assert proven(match_local(repartitioned.local, expected, NO_FACTS))
+    elsewhere = exchange(Repartitioning(hashed([C1, C2], 3), ConcatMerge()), given, NO_FACTS)
     assert elsewhere.local == expected
-    assert exchange(FullMerge(ConcatMerge()), given, NOTHING_KNOWN) == Delivered(Serial(), expected)
+    assert exchange(FullMerge(ConcatMerge()), given, NO_FACTS) == Delivered(Serial(), expected)
 
 
 def test_icde_example_2_sort_concat_merge() -> None:
     order = (asc(C1), asc(C2), asc(C3))
-    given = Delivered(ranged(order[:2], Sampled("stored", 4)), order)
-    assert exchange(FullMerge(SortConcatMerge(order[:2])), given, NOTHING_KNOWN) == Delivered(Serial(), order)
+    given = Delivered(ranged(order[:2], SampledBoundaries("stored", 4)), order)
+    assert exchange(FullMerge(SortConcatMerge(order[:2])), given, NO_FACTS) == Delivered(Serial(), order)
 
 
 # ICDE 2010, section VI
@@ -150,24 +148,31 @@ def test_icde_example_3_requirements_of_a_merge_join() -> None:
     r1, r2, s1, s2 = (Column(i, n, INT) for i, n in ((1, "C1"), (2, "C2"), (11, "C1"), (12, "C2")))
     first, second = JoinKey((r1, s1), INT), JoinKey((r2, s2), INT)
     for on, order in (((first,), (second, first)), ((second,), (first, second)), ((first, second), (second, first))):
-        wish = requirements.merge_join(JoinKind.INNER, [requirements.MergeKey(key) for key in order])[1]
+        wish = operator_requirements.merge_join(JoinKind.INNER, [operator_requirements.MergeKey(key) for key in order])[
+            1
+        ]
         inputs = [
             Delivered(hashed([key.columns[side] for key in on], 8), tuple(asc(key.columns[side]) for key in order))
             for side in (0, 1)
         ]
         for side in (0, 1):
-            assert proven(match(inputs[side], wish.children[side], NOTHING_KNOWN))
+            assert proven(match(inputs[side], wish.children[side], NO_FACTS))
         assert wish.joint is not None
-        assert proven(match_joint([(each, NOTHING_KNOWN) for each in inputs], wish.joint))
+        assert proven(match_joint([(each, NO_FACTS) for each in inputs], wish.joint))
 
 
 def test_icde_aggregation_on_c1_c2_accepts_three_layouts() -> None:
     """Pmin = {}, Pmax = {C1, C2}: hash or range, on C1, on C2 or on both."""
-    wish = requirements.hash_aggregate((C1, C2))[1].children[0]
-    for layout in (hashed([C1], 4), hashed([C2], 4), hashed([C1, C2], 4), ranged([desc(C2)], Sampled("s", 4))):
-        assert proven(match(Delivered(layout), wish, NOTHING_KNOWN))
-    assert isinstance(match(Delivered(hashed([C1, C3], 4)), wish, NOTHING_KNOWN), Unmet)
-    assert isinstance(match(Delivered(Scattered(4)), wish, NOTHING_KNOWN), Unmet)
+    wish = operator_requirements.hash_aggregate((C1, C2))[1].children[0]
+    for layout in (
+        hashed([C1], 4),
+        hashed([C2], 4),
+        hashed([C1, C2], 4),
+        ranged([desc(C2)], SampledBoundaries("s", 4)),
+    ):
+        assert proven(match(Delivered(layout), wish, NO_FACTS))
+    assert isinstance(match(Delivered(hashed([C1, C3], 4)), wish, NO_FACTS), Unmet)
+    assert isinstance(match(Delivered(UnknownPartitioning(4)), wish, NO_FACTS), Unmet)
 
 
 # ICDE 2010, sections VII to IX
@@ -177,10 +182,11 @@ def test_icde_example_4_and_notes_matching() -> None:
     facts = Dependencies.of([depends([C6, C2], [C3])], [*equality(C1, C6), *equality(C2, C7)])
     assert facts.representative(C6) == C1
     assert facts.representative(C7) == C2
-    found = implies(
-        (grouped(C7, C1, C3), (asc(C6), desc(C2), asc(C5))), (grouped(C1, C2, C4), (grouped(C1, C2),)), facts
-    )
-    assert isinstance(found, Proof)
+    clustered = match_global(grouped(C7, C1, C3), grouped(C1, C2, C4), facts)
+    sorted_ = match_local((asc(C6), desc(C2), asc(C5)), (grouped(C1, C2),), facts)
+    assert isinstance(clustered, Proof)
+    assert isinstance(sorted_, Proof)
+    found = clustered + sorted_
     assert [step.rule for step in found.steps] == [
         Rule.EQUAL,
         Rule.DROP_GROUPED,
@@ -201,14 +207,14 @@ def test_icde_example_5_three_ways_to_partition_a_filter() -> None:
     wish = Required(Clustered(frozenset((C1, C2)), parallel=True))
     target = hashed([C1, C2], 8)
     # 1. The child is already partitioned so, and a filter changes nothing.
-    assert proven(match(Delivered(target), wish, NOTHING_KNOWN))
+    assert proven(match(Delivered(target), wish, NO_FACTS))
     # 2. A repartitioning, whatever the child's layout.
-    for child in (Scattered(5), hashed([C3], 5), Serial()):
-        moved = exchange(Repartitioning(target, RandomMerge()), Delivered(child), NOTHING_KNOWN)
-        assert proven(match(moved, wish, NOTHING_KNOWN))
+    for child in (UnknownPartitioning(5), hashed([C3], 5), Serial()):
+        moved = exchange(Repartitioning(target, RandomMerge()), Delivered(child), NO_FACTS)
+        assert proven(match(moved, wish, NO_FACTS))
     # 3. An initial partitioning of a serial child.
-    moved = exchange(InitialPartitioning(target), Delivered(Serial()), NOTHING_KNOWN)
-    assert proven(match(moved, wish, NOTHING_KNOWN))
+    moved = exchange(InitialPartitioning(target), Delivered(Serial()), NO_FACTS)
+    assert proven(match(moved, wish, NO_FACTS))
 
 
 def test_icde_section_9_the_sample_script_needs_one_exchange_an_input() -> None:
@@ -216,21 +222,23 @@ def test_icde_section_9_the_sample_script_needs_one_exchange_an_input() -> None:
     guid2 = Column(11, "guid", INT)
     starts = exchange(
         Repartitioning(hashed([guid], 150), SortMerge((asc(guid), asc(start)))),
-        Delivered(Scattered(150), (asc(guid), asc(start))),
-        NOTHING_KNOWN,
+        Delivered(UnknownPartitioning(150), (asc(guid), asc(start))),
+        NO_FACTS,
     )
     ends = exchange(
         Repartitioning(hashed([guid2], 150), SortMerge((asc(guid2), asc(end), asc(group)))),
-        Delivered(Scattered(150), (asc(guid2), asc(end), asc(group))),
-        NOTHING_KNOWN,
+        Delivered(UnknownPartitioning(150), (asc(guid2), asc(end), asc(group))),
+        NO_FACTS,
     )
-    assert proven(match(starts, requirements.stream_aggregate((start, guid))[1].children[0], NOTHING_KNOWN))
-    assert proven(match(ends, requirements.stream_aggregate((end, group, guid2))[1].children[0], NOTHING_KNOWN))
-    wish = requirements.merge_join(JoinKind.INNER, [requirements.MergeKey(JoinKey((guid, guid2), INT))])[1]
+    assert proven(match(starts, operator_requirements.stream_aggregate((start, guid))[1].children[0], NO_FACTS))
+    assert proven(match(ends, operator_requirements.stream_aggregate((end, group, guid2))[1].children[0], NO_FACTS))
+    wish = operator_requirements.merge_join(
+        JoinKind.INNER, [operator_requirements.MergeKey(JoinKey((guid, guid2), INT))]
+    )[1]
     assert wish.joint is not None
-    assert proven(match(starts, wish.children[0], NOTHING_KNOWN))
-    assert proven(match(ends, wish.children[1], NOTHING_KNOWN))
-    assert proven(match_joint([(starts, NOTHING_KNOWN), (ends, NOTHING_KNOWN)], wish.joint))
+    assert proven(match(starts, wish.children[0], NO_FACTS))
+    assert proven(match(ends, wish.children[1], NO_FACTS))
+    assert proven(match_joint([(starts, NO_FACTS), (ends, NO_FACTS)], wish.joint))
 
 
 # The notes, the definitions on rows
@@ -286,31 +294,31 @@ def test_notes_rule_1() -> None:
     data = rows((2, 2, 1), (1, 1, 2), (1, 1, 10))
     assert broken_local(data, (grouped(C1, C2), asc(C3))) is None
     assert broken_local(data, (grouped(C1, C2),)) is None
-    assert rule_of(match_local((grouped(C1, C2), asc(C3)), (grouped(C1, C2),), NOTHING_KNOWN)) == [Rule.TRUNCATE]
+    assert rule_of(match_local((grouped(C1, C2), asc(C3)), (grouped(C1, C2),), NO_FACTS)) == [Rule.TRUNCATE]
 
 
 def test_notes_rule_2() -> None:
     parts = [rows((1, 1), (1, 2)), rows((2, 2), (3, 3))]
     assert broken_global(parts, grouped(C1)) is None
     assert broken_global(parts, grouped(C1, C2)) is None
-    assert rule_of(match_global(grouped(C1), grouped(C1, C2), NOTHING_KNOWN)) == [Rule.EXPAND]
-    assert match_global(grouped(C1, C2), grouped(C1), NOTHING_KNOWN) == {C2}, "never truncated"
+    assert rule_of(match_global(grouped(C1), grouped(C1, C2), NO_FACTS)) == [Rule.EXPAND]
+    assert match_global(grouped(C1, C2), grouped(C1), NO_FACTS) == {C2}, "never truncated"
 
 
 def test_notes_rule_3() -> None:
     parts = [rows((1, 1), (1, 2)), rows((2, 1))]
     assert broken_global(parts, ordered(asc(C1))) is None
     assert broken_global(parts, ordered(asc(C1), asc(C2))) is None
-    found = match_global(ordered(asc(C1)), ordered(asc(C1), desc(C2)), NOTHING_KNOWN)
+    found = match_global(ordered(asc(C1)), ordered(asc(C1), desc(C2)), NO_FACTS)
     assert rule_of(found) == [Rule.EXPAND_ORDERED]
-    assert not proven(match_global(ordered(asc(C1), asc(C2)), ordered(asc(C1)), NOTHING_KNOWN))
+    assert not proven(match_global(ordered(asc(C1), asc(C2)), ordered(asc(C1)), NO_FACTS))
 
 
 def test_notes_rules_4_and_5() -> None:
-    assert rule_of(match_local((asc(C1),), (grouped(C1),), NOTHING_KNOWN)) == [Rule.SORTED_IS_GROUPED]
-    found = match_global(ordered(asc(C1), desc(C2)), grouped(C1, C2), NOTHING_KNOWN)
+    assert rule_of(match_local((asc(C1),), (grouped(C1),), NO_FACTS)) == [Rule.SORTED_IS_GROUPED]
+    found = match_global(ordered(asc(C1), desc(C2)), grouped(C1, C2), NO_FACTS)
     assert rule_of(found) == [Rule.ORDERED_IS_CLUSTERED]
-    assert not proven(match_local((grouped(C1),), (asc(C1),), NOTHING_KNOWN))
+    assert not proven(match_local((grouped(C1),), (asc(C1),), NO_FACTS))
 
 
 def test_notes_rule_6() -> None:
@@ -346,7 +354,7 @@ def free() -> Choices:
 def test_notes_sort_merge() -> None:
     streams = [rows((1, 1), (3, 3), (1, 5)), rows((2, 2), (2, 10))]
     given = Delivered(hashed([C1], 2), (asc(C2),))
-    assert exchange(FullMerge(SortMerge((asc(C2),))), given, NOTHING_KNOWN) == Delivered(Serial(), (asc(C2),))
+    assert exchange(FullMerge(SortMerge((asc(C2),))), given, NO_FACTS) == Delivered(Serial(), (asc(C2),))
     merged = merge_streams(free(), streams, SortMerge((asc(C2),)))
     assert merged == rows((1, 1), (2, 2), (3, 3), (1, 5), (2, 10))
 
@@ -354,7 +362,7 @@ def test_notes_sort_merge() -> None:
 def test_notes_concat_merge() -> None:
     streams = [rows((1, 1), (1, 2), (3, 1)), rows((2, 3), (2, 5))]
     local = (grouped(C1), asc(C2))
-    assert exchange(FullMerge(ConcatMerge()), Delivered(hashed([C1], 2), local), NOTHING_KNOWN).local == local
+    assert exchange(FullMerge(ConcatMerge()), Delivered(hashed([C1], 2), local), NO_FACTS).local == local
     for order in (streams, streams[::-1]):
         assert broken_local(order[0] + order[1], local) is None
 
@@ -362,7 +370,7 @@ def test_notes_concat_merge() -> None:
 def test_notes_sort_concat_merge() -> None:
     streams = [rows((1,), (2,), (3,)), rows((6,), (7,), (8,)), rows((4,), (5,))]
     given = Delivered(ranged([asc(C1)], [(4,), (6,)]), (asc(C1),))
-    assert exchange(FullMerge(SortConcatMerge((asc(C1),))), given, NOTHING_KNOWN).local == (asc(C1),)
+    assert exchange(FullMerge(SortConcatMerge((asc(C1),))), given, NO_FACTS).local == (asc(C1),)
     assert merge_streams(free(), streams, SortConcatMerge((asc(C1),))) == rows(*((n,) for n in range(1, 9)))
     small = [rows((1,)), rows((7,), (10,)), rows((14,), (51,))]
     assert merge_streams(free(), small, SortConcatMerge((asc(C1),))) == rows((1,), (7,), (10,), (14,), (51,))

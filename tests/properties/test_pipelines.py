@@ -10,6 +10,26 @@ from dataclasses import dataclass, replace
 
 from hypothesis import given
 
+from tests.support.property_inputs import KINDS, MERGES, draw_input, draw_merge, draw_scheme, split
+from tests.support.property_joins import RIGHT, eq
+from tests.support.property_rows import (
+    COLUMNS,
+    INT,
+    Choices,
+    choices,
+    draw_facts,
+    draw_rows,
+    hash_leaf,
+    merge_streams,
+)
+from tests.support.property_semantics import (
+    broken_facts,
+    broken_global,
+    broken_layout,
+    broken_local,
+    partition_number,
+    seen,
+)
 from unshuffle.catalog.schema import Column
 from unshuffle.properties import (
     Clustered,
@@ -27,7 +47,7 @@ from unshuffle.properties import (
     Repartitioning,
     Required,
     Side,
-    Unknown,
+    UnknownFunction,
     exchange,
     formula,
     group_by,
@@ -38,13 +58,12 @@ from unshuffle.properties import (
     project,
     select,
 )
-from unshuffle.properties.functions import number
-from unshuffle.properties.meaning import broken_facts, broken_global, broken_layout, broken_local, seen
-from unshuffle.properties.through import after_pairwise_join, order_after_join, through_aggregate, through_project
-
-from .rows import COLUMNS, INT, Choices, choices, draw_facts, draw_rows, hash_leaf, merge_streams
-from .test_carry import RIGHT, eq
-from .test_exchange import KINDS, MERGES, draw_input, draw_merge, draw_scheme, split
+from unshuffle.properties.layouts.propagate import (
+    after_pairwise_join,
+    order_after_join,
+    through_aggregate,
+    through_project,
+)
 
 LEAF = hash_leaf()
 
@@ -68,7 +87,7 @@ class State:
 
 
 def knowable(function) -> bool:
-    if isinstance(function, Unknown):
+    if isinstance(function, UnknownFunction):
         return False
     inner = [getattr(function, name) for name in ("base", "by") if hasattr(function, name)]
     return all(knowable(each) for each in inner)
@@ -155,7 +174,7 @@ def pair(ch: Choices, now: State) -> State:
         return now
     right = [[] for _ in now.parts]
     for row in draw_rows(ch, other, RIGHT, 6):
-        right[number(sent.function, tuple(row[c] for c in sent.columns), LEAF)].append(row)
+        right[partition_number(sent.function, tuple(row[c] for c in sent.columns), LEAF)].append(row)
     kind = ch.pick(list(JoinKind))
     parts = [stream_join(kind, one, two, pairs, now.columns) for one, two in zip(now.parts, right, strict=True)]
     both = kind not in (JoinKind.SEMI, JoinKind.ANTI)

@@ -10,11 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.generated_queries import Query, write_tables
+from tests.support.spark_differential import Sides, in_two_sessions, problems
 from unshuffle import Session
-from unshuffle.rules import late_semi_joins
-
-from .differential import Sides, in_two_sessions, problems
-from .generated_queries import Query, write_tables
+from unshuffle.explore import semi_join_pullup
 
 pytestmark = pytest.mark.spark
 QUERIES = 6000 if "UNSHUFFLE_SOAK" in os.environ else 300
@@ -28,7 +27,7 @@ def sides(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for table in folder.iterdir():
         plain.createDataFrame(pq.read_table(table)).createOrReplaceTempView(table.stem)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(late_semi_joins, "MANY", 0)  # the tables have few rows
+        patch.setattr(semi_join_pullup, "MANY", 0)  # the tables have few rows
         yield Sides(plain, Session(ours, tables=folder))
     for table in folder.iterdir():
         plain.catalog.dropTempView(table.stem)

@@ -8,11 +8,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
+from tests.support.generated_queries import write_tables
 from unshuffle import Session
 from unshuffle.errors import UserError
-from unshuffle.spark.compare import same_rows
-
-from .generated_queries import write_tables
+from unshuffle.spark.execution.compare import same_rows
 
 pytestmark = pytest.mark.spark
 

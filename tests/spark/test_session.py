@@ -66,11 +66,12 @@ def test_versions_that_are_tested() -> None:
 def test_an_unknown_version_runs_plain(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through what Spark offers everybody: nothing of its internals is touched."""
     from unshuffle import NotOptimizedWarning, Session
-    from unshuffle.spark import columns, session
+    from unshuffle.spark import session
+    from unshuffle.spark.shims import gateway
 
     spark.range(9).selectExpr("id", "id % 3 as k").write.parquet(str(tmp_path / "t.parquet"))
     monkeypatch.setattr(session, "NEWEST", (4, 0))
-    monkeypatch.setattr(columns, "jvm", None)
+    monkeypatch.setattr(gateway, "jvm", None)
     before = spark.sql("show tables").collect()
     with pytest.warns(NotOptimizedWarning, match="is not supported, and nothing is optimized") as told:
         plain = Session(spark, tables=tmp_path)

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import tpch
-from benchmarks.execute import KEYS
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from unshuffle import Session
 from unshuffle.cost.machine import Machine
-from unshuffle.spark import faithful
+from unshuffle.spark.execution import executed_plan_diff
 from unshuffle.spark.session import temporarily
+from workloads import tpch
+from workloads.tpch import KEYS
 
 pytestmark = pytest.mark.spark
 
@@ -105,8 +105,10 @@ def declared(session: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
     """Every primary key is declared, and plans are parallel."""
     for table, key in KEYS.items():
         session.declare_key(table, *key)
-    usual = session._options
-    monkeypatch.setattr(session, "_options", lambda keeps=True: replace(usual(keeps), machine=PARALLEL))
+    usual = session.pipeline.target
+    monkeypatch.setattr(
+        session.pipeline, "target", lambda is_managed=True: replace(usual(is_managed), machine=PARALLEL)
+    )
     return session
 
 
@@ -126,12 +128,12 @@ def test_a_dataframe_is_planned_like_its_text(
 
 def _sent(frame: DataFrame) -> list[tuple[str, int]]:
     """Every exchange: how, and into how many partitions. The names of columns may differ."""
-    return sorted((each.how, each.partitions) for each in faithful.of_frame(frame).exchanges.elements())
+    return sorted((each.how, each.partitions) for each in executed_plan_diff.of_frame(frame).exchanges.elements())
 
 
 def test_all_are_fully_understood(tpch_data: Path, report: list[str]) -> None:
     without_spark = Session(tables=tpch_data)
-    foreign = [n for n, query in QUERIES.items() if without_spark._bind_what(query, None).foreign]
+    foreign = [n for n, query in QUERIES.items() if without_spark.pipeline.bind(query).foreign]
     understood = len(QUERIES) - len(foreign)
     report.append(
         f"TPC-H: {understood} of {len(QUERIES)} queries fully understood, {len(foreign)} with a foreign operator"

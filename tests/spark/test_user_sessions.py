@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle import InternalError, NotOptimizedWarning, Session
-from unshuffle.spark import lowering
-from unshuffle.spark.compare import same_rows
+from unshuffle.spark.execution.compare import same_rows
+from unshuffle.spark.lowering import lowering
 
 pytestmark = pytest.mark.spark
 
@@ -129,12 +129,12 @@ def test_what_was_kept_is_let_go_when_a_later_output_cannot_be_lowered(
 
 def test_what_others_keep_is_not_let_go_as_ours(session: Session, files: Path) -> None:
     """Spark knows cached data by what it means, and the user's may mean what a script keeps for two uses."""
-    script = session._bind_file(files / "keeps.scope", {"t": str(files / "t.parquet"), "out": "x"})
+    script = session.pipeline.bind_file(files / "keeps.scope", {"t": str(files / "t.parquet"), "out": "x"})
     before = state(session.spark)
-    with session._planned(script):
+    with session.pipeline.executing(script):
         while_kept = state(session.spark)
         assert while_kept != before
-        with session._planned(script):
+        with session.pipeline.executing(script):
             assert state(session.spark) == while_kept
         assert state(session.spark) == while_kept
     assert state(session.spark) == before
@@ -152,15 +152,16 @@ def test_cached_data_is_used(session: Session) -> None:
 
 
 def test_what_is_ours_from_top_to_bottom_runs_as_it_was_made(session: Session, spark: SparkSession) -> None:
-    def is_planned_anew(query: str, keeps: bool) -> bool:
-        script = session._bind_what(query, None)
-        with session._planned(script, keeps) as (frame,):
+    def is_planned_anew(query: str, is_managed: bool) -> bool:
+        script = session.pipeline.bind(query)
+        with session.pipeline.executing(script, is_managed) as execution:
+            (frame,) = execution.frames
             planned = frame.select("*")._jdf.queryExecution().executedPlan().nodeName()
         return bool(planned == "AdaptiveSparkPlan")
 
     query = "select k, count(*) as n from cached group by k"
-    assert not is_planned_anew(query, keeps=True)
-    assert is_planned_anew(query, keeps=False)  # a DataFrame for the user, under the user's settings
+    assert not is_planned_anew(query, is_managed=True)
+    assert is_planned_anew(query, is_managed=False)  # a DataFrame for the user, under the user's settings
     part = "select * from (select k from cached) pivot (count(*) for k in (0, 1)) order by 1"
-    assert is_planned_anew(part, keeps=True)  # Spark plans the PIVOT, and may need to see what comes of it
+    assert is_planned_anew(part, is_managed=True)  # Spark plans the PIVOT, and may need to see what comes of it
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true"

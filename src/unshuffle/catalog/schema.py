@@ -1,8 +1,8 @@
-"""Columns and what is declared of them: the vocabulary every other layer speaks.
+"""Columns, keys and dependencies: the vocabulary of every other layer.
 
 A column is an identity, not a name. Two columns named `guid` that come from two inputs have two numbers, and every use
-of one of them carries that number; nothing after the binder compares names. A rowset that is read twice yields two sets
-of columns, so a self-join needs no aliases to stay unambiguous.
+of one of them carries that number; nothing after the binder compares names. A rowset that is read twice has two sets of
+columns, so a self-join is unambiguous without aliases.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-# Arrow's types stand for Spark's: both name the same values, and Arrow's are immutable, hashable and need no JVM.
-# None is a type that only Spark can tell (a foreign operator's, or a function that no table here describes).
+# Arrow's types represent Spark's: they describe the same values, are immutable and hashable, and need no JVM.
+# None is a type that only Spark knows: of a foreign operator's column, or of a function without a signature here.
 DataType: TypeAlias = "pa.DataType | None"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of one operator's output. Equal numbers are the same column; the rest describes it."""
+    """One column of one operator's output. Its number is its identity; the other fields describe it."""
 
     id: int
     name: str = field(compare=False)
@@ -32,19 +32,19 @@ class Column:
         return f"{self.name}#{self.id}"
 
     def __hash__(self) -> int:
-        # Property matching hashes columns by the million; the number alone is the identity.
+        # Property matching hashes millions of columns, so this is as cheap as possible.
         return self.id
 
     @property
     def spark_name(self) -> str:
-        """A name that no other column of a plan has, also under Spark's case-insensitive comparison."""
+        """A name that is unique in a plan, also under Spark's case-insensitive comparison."""
         plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in self.name)
         return f"{plain}_{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """Rows that agree on `determinant` agree on `dependent`, NULL counting as a value equal to itself."""
+    """Rows that agree on `determinant` agree on `dependent`. NULL counts as a value that is equal to itself."""
 
     determinant: frozenset[Column]
     dependent: frozenset[Column]
@@ -61,7 +61,7 @@ def names(columns: Iterable[Column]) -> str:
 
 
 class ColumnNumbers:
-    """Hands out column numbers; one per script, so that the same script always gets the same numbers."""
+    """Hands out column numbers. There is one instance per script, so the same script always gets the same numbers."""
 
     def __init__(self, first: int = 1) -> None:
         self._numbers: Iterator[int] = count(first)

@@ -1,4 +1,4 @@
-"""Named tables that lie in folders: `DIR/NAME.parquet` (a file or a folder) and `DIR/NAME.ss` are the table NAME."""
+"""Tables in folders: `DIR/NAME.parquet` (a file or a folder) and `DIR/NAME.ss` are the table NAME."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from unshuffle.errors import FileProblem
 
 
 class TableFolders:
-    """The tables of the folders given with --tables. Later folders hide tables of earlier ones."""
+    """The tables in the folders of --tables. A table in a later folder hides one of the same name in an earlier folder."""
 
     def __init__(self, folders: tuple[str, ...] = ()) -> None:
         self._paths: dict[str, Path] = {}
         for folder in folders:
             if not Path(folder).is_dir():
-                raise FileProblem(f"there is no folder {folder!r} to take tables from")
+                raise FileProblem(f"there is no folder {folder!r} with tables")
             try:
                 entries = sorted(Path(folder).iterdir())
             except OSError as error:

@@ -1,1 +1,1 @@
-"""Estimates of rows, bytes and distinct values, and what plans cost."""
+"""The cost model: machines, the formulas of operators and exchanges, and what a plan costs."""

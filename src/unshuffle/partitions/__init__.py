@@ -1,50 +1,54 @@
-"""Partitions of stored and intermediate data: which feed which, where they are cut, how large they are.
+"""Partitions of stored and intermediate data: which partitions feed which, where ranges are cut, how many rows they have.
 
     values, intervals   typed values in Spark's order; cuts, intervals and ranges of composite keys
-    connection          for each output partition the inputs that it reads, whole or through a filter
-    histograms          how many rows lie where
-    boundaries          where to cut for ranges of about equal size
-    flow                what a repartitioning reads and keeps: the numbers a cost is made from
-    stored              all of it as JSON, for manifests
+    connection_map      for each output partition, the input partitions it reads, whole or through a filter
+    histograms          row counts by intervals of a composite key
+    boundaries          boundaries of ranges of about equal size
+    serialization       all of it as JSON, for manifests
 
-Pure Python; nothing here knows an operator or an engine. The algebra of layouts (`properties`) reasons about functions and
-what follows from them; here are the numbers. `Ranges` has the fields of its `RangeFunction`, and takes its keys as they are.
+The package is pure Python and knows no operator and no engine. `properties` reasons about partition functions and what
+follows from them; this package computes the numbers. `Ranges` has the fields of `properties.RangeFunction` and accepts its
+keys.
 """
 
 from unshuffle.partitions.boundaries import Division, divide, divide_into
-from unshuffle.partitions.connection import (
-    Connections,
-    Filter,
+from unshuffle.partitions.connection_map import (
     HashConnections,
+    PartitionRead,
     RangeConnections,
-    Read,
     Residue,
+    RowFilter,
+    cheaper_partition_counts,
     connect,
-    near_counts,
 )
-from unshuffle.partitions.flow import Flow, hash_flow, range_flow
-from unshuffle.partitions.histograms import Bucket, Histogram, of_column, of_partitions, of_rows
+from unshuffle.partitions.histograms import (
+    Bucket,
+    KeyHistogram,
+    histogram_of_column,
+    histogram_of_partitions,
+    histogram_of_rows,
+)
 from unshuffle.partitions.intervals import (
     END,
     EVERYTHING,
     START,
     Boundary,
     Cut,
-    Interval,
-    Key,
-    Order,
+    KeyColumn,
+    KeyInterval,
+    KeyOrder,
     Ranges,
+    closed_interval,
     interval,
-    only,
-    spanning,
+    interval_of_value,
 )
-from unshuffle.partitions.stored import (
-    decoded_histogram,
-    decoded_interval,
-    decoded_ranges,
-    encoded_histogram,
-    encoded_interval,
-    encoded_ranges,
+from unshuffle.partitions.serialization import (
+    histogram_from_json,
+    histogram_to_json,
+    interval_from_json,
+    interval_to_json,
+    ranges_from_json,
+    ranges_to_json,
 )
 
 __all__ = [
@@ -53,36 +57,32 @@ __all__ = [
     "START",
     "Boundary",
     "Bucket",
-    "Connections",
     "Cut",
     "Division",
-    "Filter",
-    "Flow",
     "HashConnections",
-    "Histogram",
-    "Interval",
-    "Key",
-    "Order",
+    "KeyColumn",
+    "KeyHistogram",
+    "KeyInterval",
+    "KeyOrder",
+    "PartitionRead",
     "RangeConnections",
     "Ranges",
-    "Read",
     "Residue",
+    "RowFilter",
+    "cheaper_partition_counts",
+    "closed_interval",
     "connect",
-    "decoded_histogram",
-    "decoded_interval",
-    "decoded_ranges",
     "divide",
     "divide_into",
-    "encoded_histogram",
-    "encoded_interval",
-    "encoded_ranges",
-    "hash_flow",
+    "histogram_from_json",
+    "histogram_of_column",
+    "histogram_of_partitions",
+    "histogram_of_rows",
+    "histogram_to_json",
     "interval",
-    "near_counts",
-    "of_column",
-    "of_partitions",
-    "of_rows",
-    "only",
-    "range_flow",
-    "spanning",
+    "interval_from_json",
+    "interval_of_value",
+    "interval_to_json",
+    "ranges_from_json",
+    "ranges_to_json",
 ]

@@ -1,34 +1,32 @@
 """Boundaries of ranges of about equal size (SIGMOD 2012, sections 3.2.1, 3.3.2 and 3.3.4).
 
-`divide` is Algorithm 1 of the paper. Boundaries are only taken where a bucket of the histogram begins, so that input
-partitions, if the buckets are theirs, go whole to an output wherever possible. It walks over these places from left to
-right, and adds the next part to the range it is filling as long as that brings the range's size nearer to the target.
+`divide` is Algorithm 1 of the paper. Candidate boundaries are the starts of buckets, so that input partitions go whole to an
+output wherever possible if the buckets are theirs. The algorithm visits the candidates from left to right and adds the next
+part to the current range as long as that brings the size of the range closer to the target.
 
-Worked example: partitions on (a, b), to be divided on a into ranges of about 100 rows.
+Worked example: partitions on (a, b) are divided on a into ranges of about 100 rows.
 
     partitions       [(1,A), (1,F))   [(1,F), (2,C))   [(2,C), (4,A))   [(4,A), (6,A))
     rows                  60               40               90               30
-    places, cut to a  1                                2                4
+    candidates on a   1                                2                4
     parts                 80                               87.5             52.5
 
-The second partition reaches from somewhere in a = 1 to somewhere in a = 2, so half of its rows are taken to be below 2. To
-80 the next 87.5 are not added, since 167.5 is further from 100 than 80 is: the boundaries are 2 and 4.
+The second partition starts within a = 1 and ends within a = 2, so half of its rows are assumed to be below 2. The next 87.5
+rows are not added to the first 80, because 167.5 is further from 100 than 80 is: the boundaries are 2 and 4.
 
-Around it:
+Extensions and corrections:
 
-- **Parts are measured between the places, not bucket by bucket.** As printed, the algorithm can add a bucket that begins at
-  (2, C) to a range that then ends at 2, because the next bucket, from (2, F) on, was too large to add. Its rows go to the
-  next range all the same, and both sizes are wrong. Here places come first and sizes second: the sizes are those of the
-  rows that really go there, as far as the histogram tells.
-- **A large bucket is divided**, where values between its ends can be made, into parts of about the target. `grain` says how
-  large is large, in targets: small, for even ranges; large, for ranges that keep to the buckets.
-- **A heavy value**, one that alone has the target or more, has a range of its own. Nothing divides it further; whoever asks
-  is told of the skew.
-- **Strings** may be cut to their first characters, so that the ranges are ranges of left(s, n) as well.
-- **Several inputs**: `divide(first.union(second, ..))` has boundaries that suit all of them together.
+- **Parts are measured between candidates, not by bucket.** As printed, the algorithm can add a bucket that starts at (2, C)
+  to a range that then ends at 2, because the next bucket, from (2, F), was too large to add. Its rows still go to the next
+  range, and both sizes are wrong. Here the candidates are fixed first, and the sizes are estimated between them.
+- **A large bucket is divided** into parts of about the target if values between its ends can be computed. `grain` is the
+  threshold, in targets: a small grain gives even ranges, a large one preserves the buckets.
+- **A heavy value**, which alone reaches the target, gets its own range. It cannot be divided; `Division.skew` reports it.
+- **Strings** can be truncated to n characters, so that the ranges are also ranges of left(s, n).
+- **Several inputs**: `divide(first.union(second, ..))` gives boundaries for all of them together.
 
-The end of a bucket may be the place after a value. There is a boundary right there if the type has a next value (6 after
-5, 'b\\0' after 'b'); else the value goes to the right of the boundary.
+A bucket may end after a value. The boundary is then the next value of the type if there is one (6 after 5, 'b\\0' after
+'b'); otherwise the value goes to the right of the boundary.
 """
 
 from __future__ import annotations
@@ -39,19 +37,19 @@ from math import isclose
 
 import pyarrow as pa
 
-from unshuffle.partitions.histograms import Bucket, Histogram, first_difference, interpolates, position
-from unshuffle.partitions.intervals import Boundary, Cut, Order, Place, Ranges, shown
+from unshuffle.partitions.histograms import Bucket, KeyHistogram, first_difference, interpolates, position
+from unshuffle.partitions.intervals import Boundary, Cut, KeyOrder, Place, Ranges, shown
 from unshuffle.partitions.values import after_beginning, from_number
 
 TEXTS = (pa.string(), pa.large_string())
-_ROUNDS = 12  # in which a target is looked for that makes a certain number of ranges
-_EVEN = 1.1  # the largest range over the average: good enough
-MOST_PARTS = 100_000  # of one bucket: a bound on what a wild target can ask for
+_ROUNDS = 12  # of the binary search for a target size that gives the required number of ranges
+_EVEN = 1.1  # a skew (largest range over average) that ends the search
+MOST_PARTS = 100_000  # the most parts of one bucket, which bounds the work for very small targets
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Ranges with the rows that each is expected to have. `heavy` are the ranges that a single value fills."""
+    """Ranges with their estimated row counts. `heavy` are the ranges that consist of a single heavy value."""
 
     ranges: Ranges
     sizes: tuple[float, ...]
@@ -67,7 +65,7 @@ class Division:
 
     @property
     def skew(self) -> float:
-        """The largest range over the average one: what a job waits for."""
+        """The largest range over the average one."""
         return self.largest / self.average if self.average else 1.0
 
     def __str__(self) -> str:
@@ -80,16 +78,16 @@ class Division:
 
 
 def divide(
-    histogram: Histogram,
+    histogram: KeyHistogram,
     target: float,
     columns: int | None = None,
     characters: int | None = None,
     grain: float = 1.5,
 ) -> Division:
-    """Ranges on the first `columns` of the histogram's keys, each of about `target` rows. With `characters`, boundaries on
-    the last of those columns, an ascending string, have at most so many."""
+    """Ranges of about `target` rows on the first `columns` of the keys. `characters` limits the length of boundary values of
+    the last of these columns, which must be an ascending string."""
     if target <= 0 or grain <= 0:
-        raise ValueError("a target and a grain are more than nothing")
+        raise ValueError("the target and the grain must be positive")
     cutting = _Cutting(histogram, len(histogram.keys) if columns is None else columns, characters)
     heavy = cutting.heavy(target)
     boundaries, below = _measured(histogram, cutting.candidates(heavy, target, grain))
@@ -98,7 +96,7 @@ def divide(
     chosen: list[Boundary] = []
     sizes, alone = [parts[0]], []
     for at, part in enumerate(parts):
-        # What follows a heavy value stays apart by itself: the range has its target.
+        # A heavy value fills its range, so the next part starts a new range without a special case.
         if at and (starts[at] in heavy or part / 2 >= target - sizes[-1]):
             chosen.append(boundaries[at - 1])
             sizes.append(part)
@@ -109,10 +107,10 @@ def divide(
     return Division(Ranges(histogram.keys, tuple(chosen)).plain(), tuple(sizes), tuple(alone))
 
 
-def divide_into(histogram: Histogram, most: int, columns: int | None = None) -> Division:
-    """At most so many ranges, as even as can be: fewer where there are no more values to cut at."""
+def divide_into(histogram: KeyHistogram, most: int, columns: int | None = None) -> Division:
+    """At most `most` ranges, as even as possible; fewer if there are not enough distinct values."""
     best = Division(Ranges(histogram.keys, ()).plain(), (histogram.rows,))
-    # A smaller target makes more ranges. That of an equal share comes first, and then what is between too many and too few.
+    # A smaller target makes more ranges: a binary search that starts with an equal share.
     few, many, target = 2.0 * histogram.rows / most, 0.0, histogram.rows / most
     for _ in range(_ROUNDS if histogram.rows > 0 else 0):
         found = divide(histogram, target, columns)
@@ -127,9 +125,9 @@ def divide_into(histogram: Histogram, most: int, columns: int | None = None) -> 
     return best
 
 
-def _measured(histogram: Histogram, candidates: dict[Place, Boundary]) -> tuple[list[Boundary], list[float]]:
-    """The boundaries in order, with the rows below each. Of several with nothing in between the last is kept: it is where
-    a bucket begins. Those with all rows on one side divide nothing."""
+def _measured(histogram: KeyHistogram, candidates: dict[Place, Boundary]) -> tuple[list[Boundary], list[float]]:
+    """The boundaries in order, with the rows below each. Of several without rows in between, the last is kept: a bucket
+    starts there. Boundaries with all rows on one side are dropped."""
     kept: dict[float, Boundary] = {}
     for place, boundary in sorted(candidates.items()):
         below = histogram.rows_below_place(place, Cut(boundary))
@@ -145,17 +143,17 @@ class _Heavy:
 
 
 class _Cutting:
-    """Where boundaries may be: on so many columns, the last of them cut to so many characters."""
+    """Candidate boundaries on the first `columns` columns, with at most `characters` characters in the last of them."""
 
-    def __init__(self, histogram: Histogram, columns: int, characters: int | None) -> None:
+    def __init__(self, histogram: KeyHistogram, columns: int, characters: int | None) -> None:
         if not 0 < columns <= len(histogram.keys):
-            raise ValueError(f"a key of {len(histogram.keys)} columns has no first {columns}")
+            raise ValueError(f"cannot divide a key of {len(histogram.keys)} columns on its first {columns}")
         last = histogram.keys[columns - 1]
         if characters is not None and (characters < 1 or last.type not in TEXTS or last.descending):
-            # Descending, s <= 'ab' divides 'ab' from 'abc': no boundary keeps those together that begin alike.
-            raise ValueError("only an ascending string is cut to its first characters")
+            # In descending order, a boundary 'ab' separates 'ab' from 'abc': no boundary keeps a prefix together.
+            raise ValueError("only an ascending string can be truncated to its first characters")
         self.histogram, self.columns, self.characters = histogram, columns, characters
-        self.order = Order(histogram.keys)
+        self.order = KeyOrder(histogram.keys)
         buckets = histogram.buckets
         self.first: Place = self.order.row(self.cut(buckets[0].interval.low.values)) if buckets else ()
 
@@ -166,7 +164,7 @@ class _Cutting:
         return (*values[:-1], values[-1][: self.characters])
 
     def after(self, value: Boundary) -> Boundary | None:
-        """The boundary right after all rows of a cut value."""
+        """The boundary after all rows with a truncated value."""
         text = value[-1]
         if self.characters is None or text is None or len(text) < self.characters:
             return self.order.boundary(Cut(value, after=True))
@@ -180,7 +178,7 @@ class _Cutting:
         return self.cut(low.values)
 
     def heavy(self, target: float) -> dict[Place, _Heavy]:
-        """Values that certainly have the target: buckets that lie wholly inside of them, added up."""
+        """Values that reach the target, counting only buckets that are entirely within the value."""
         found: dict[Place, _Heavy] = {}
         for bucket in self.histogram.buckets:
             low, high = bucket.interval.low, self.order.place(bucket.interval.high)
@@ -205,7 +203,7 @@ class _Cutting:
         return {self.order.row(boundary): boundary for boundary in found}
 
     def inside(self, bucket: Bucket, parts: int) -> Iterator[Boundary]:
-        """Boundaries that divide a bucket evenly, where values between its ends can be made."""
+        """Boundaries that divide a bucket evenly, if values between its ends can be computed."""
         column = first_difference(bucket.interval)
         if column is None or column >= self.columns or not interpolates(self.histogram.keys[column].type):
             return

@@ -1,19 +1,19 @@
-"""How many rows lie where in the order of a key: what boundaries are chosen from and sizes estimated with.
+"""Histograms over composite keys. Boundaries are chosen and partition sizes estimated from them.
 
-The metadata of partitions is itself a coarse histogram, each partition one bucket (SIGMOD 2012, section 3.2.1). The
-histograms of `catalog.statistics` will not do for it: those are of one column, without NULL, and open on the left. These
-are of composite keys in either direction, NULL and NaN are values like others, and a bucket is any interval, so that a
-value with many rows is a bucket [v, after v) of its own. Buckets ascend and do not overlap; there may be gaps.
+The metadata of partitions is a coarse histogram with one bucket per partition (SIGMOD 2012, section 3.2.1). The column
+histograms of `catalog.statistics` cover a single column, exclude NULL and have buckets that are open on the left. The
+histograms here cover composite keys in either direction and treat NULL and NaN as ordinary values. A bucket is any
+interval, so a frequent value v can have its own bucket [v, after v). Buckets ascend and are disjoint; there may be gaps.
 
-`Histogram.rows_below(cut)` is the one question asked of it. Inside a bucket, rows are taken to be spread evenly over the
-first column on which its ends differ:
+The basic estimate is `KeyHistogram.rows_below(cut)`. Within a bucket, rows are assumed to be uniformly distributed over the
+first column on which the ends of the bucket differ:
 
-    numbers, dates, timestamps   by distance. With countable values, a value is as wide as a step: [1, 4) holds three
+    numbers, dates, timestamps   by distance. A countable value has width one: [1, 4) has three values
     strings, binary              by the first bytes that differ
-    an end that is unbounded, NULL, NaN or infinite   half of the bucket: nothing is known
+    an end that is unbounded, NULL, NaN or infinite   half of the bucket, since nothing is known
 
-A bucket's end may have more columns, as in [(1, 'B'), (3, 'D')); it is then taken to be in the middle of its value: half of
-a = 1, all of a = 2, and half of a = 3.
+An end with more columns, as in [(1, 'B'), (3, 'D')), is assumed to be in the middle of its value: half of a = 1, all of
+a = 2 and half of a = 3.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from unshuffle.catalog.statistics import ColumnStatistics
-from unshuffle.partitions.intervals import Boundary, Cut, Interval, Order, Place, only
+from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
+from unshuffle.partitions.intervals import Boundary, Cut, KeyInterval, KeyOrder, Place, interval_of_value
 from unshuffle.partitions.values import SortedKey, number, share_of_text
 
 HALF = 0.5
@@ -38,29 +38,29 @@ HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    interval: Interval
+    interval: KeyInterval
     rows: float
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
-    """Rows, or bytes, or whatever else adds up: sizes are in the unit they were given in."""
+class KeyHistogram:
+    """Row counts, or any other additive size such as bytes, by intervals of a composite key."""
 
     keys: tuple[SortedKey, ...]
     buckets: tuple[Bucket, ...]
-    _order: Order = field(init=False, repr=False, compare=False)
+    _order: KeyOrder = field(init=False, repr=False, compare=False)
     _lows: tuple[Place, ...] = field(init=False, repr=False, compare=False)
     _highs: tuple[Place, ...] = field(init=False, repr=False, compare=False)
     _sums: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        order = Order(self.keys)
+        order = KeyOrder(self.keys)
         lows = tuple(order.place(bucket.interval.low) for bucket in self.buckets)
         highs = tuple(order.place(bucket.interval.high) for bucket in self.buckets)
         if any(low >= high for low, high in zip(lows, highs, strict=True)):
-            raise ValueError("a bucket ends before any row could be in it")
+            raise ValueError("a bucket must not be empty")
         if any(high > low for high, low in zip(highs, lows[1:], strict=False)):
-            raise ValueError("buckets must ascend and not overlap; make a union of histograms instead")
+            raise ValueError("buckets must ascend and be disjoint; combine overlapping histograms with union")
         object.__setattr__(self, "_order", order)
         object.__setattr__(self, "_lows", lows)
         object.__setattr__(self, "_highs", highs)
@@ -74,7 +74,7 @@ class Histogram:
         return self.rows_below_place(self._order.place(cut), cut)
 
     def rows_below_place(self, place: Place, cut: Cut) -> float:
-        """The same for who has the place already."""
+        """`rows_below` for a cut whose place is already computed."""
         at = bisect_right(self._lows, place) - 1
         if at < 0 or self._lows[at] == place:
             return self._sums[max(at, 0)]
@@ -91,15 +91,15 @@ class Histogram:
             yield low, bucket.interval.low
             yield high, bucket.interval.high
 
-    def rows_in(self, where: Interval) -> float:
+    def rows_in(self, where: KeyInterval) -> float:
         return max(0.0, self.rows_below(where.high) - self.rows_below(where.low))
 
-    def union(self, *others: Histogram) -> Histogram:
-        """All rows together, cut wherever one of them is. Keys must be the same."""
+    def union(self, *others: KeyHistogram) -> KeyHistogram:
+        """The sum of histograms on the same keys, with the bucket ends of all of them."""
         return reduce(_united, others, self)
 
-    def within(self, where: Iterable[Interval]) -> Histogram:
-        """The rows that lie in some intervals. Ends on more columns than the histogram has are widened to those it has."""
+    def within(self, where: Iterable[KeyInterval]) -> KeyHistogram:
+        """The histogram of the rows in some intervals. Ends with more columns than the histogram are widened."""
         columns = len(self.keys)
         made: list[Bucket] = []
         reached: Place = ()
@@ -111,15 +111,15 @@ class Histogram:
             inside = [each for each in sorted(cuts.items()) if each[0] >= reached]
             for one, other in pairwise(inside):
                 rows = self.rows_below_place(*other) - self.rows_below_place(*one)
-                made += [Bucket(Interval(one[1], other[1]), rows)] if rows > 0 else []
+                made += [Bucket(KeyInterval(one[1], other[1]), rows)] if rows > 0 else []
                 reached = other[0]
-        return Histogram(self.keys, tuple(made))
+        return KeyHistogram(self.keys, tuple(made))
 
     def _at(self, ends: tuple[Cut, Cut]) -> Place:
         return self._order.place(ends[0])
 
-    def scaled(self, factor: float) -> Histogram:
-        return Histogram(self.keys, tuple(Bucket(each.interval, each.rows * factor) for each in self.buckets))
+    def scaled(self, factor: float) -> KeyHistogram:
+        return KeyHistogram(self.keys, tuple(Bucket(each.interval, each.rows * factor) for each in self.buckets))
 
 
 def _low(cut: Cut, columns: int) -> Cut:
@@ -130,16 +130,16 @@ def _high(cut: Cut, columns: int) -> Cut:
     return cut if len(cut.values) <= columns else Cut(cut.values[:columns], after=True)
 
 
-def _united(one: Histogram, other: Histogram) -> Histogram:
+def _united(one: KeyHistogram, other: KeyHistogram) -> KeyHistogram:
     if one.keys != other.keys:
         raise ValueError("histograms on different keys have no union")
     ends = {place: cut for each in (one, other) for place, cut in each.ends()}
     cuts = sorted(ends.items())
     below = [one.rows_below_place(*each) + other.rows_below_place(*each) for each in cuts]
-    return Histogram(
+    return KeyHistogram(
         one.keys,
         tuple(
-            Bucket(Interval(cuts[i][1], cuts[i + 1][1]), below[i + 1] - below[i])
+            Bucket(KeyInterval(cuts[i][1], cuts[i + 1][1]), below[i + 1] - below[i])
             for i in range(len(cuts) - 1)
             if below[i + 1] > below[i]
         ),
@@ -149,9 +149,9 @@ def _united(one: Histogram, other: Histogram) -> Histogram:
 # ------------------------------------------------------------------------------------------------- inside of a bucket
 
 
-def share_below(keys: Sequence[SortedKey], within: Interval, cut: Cut) -> float:
-    """The part of an interval's rows that lies below a cut inside of it. It never falls as the cut rises, or a union would
-    have more rows than its parts."""
+def share_below(keys: Sequence[SortedKey], within: KeyInterval, cut: Cut) -> float:
+    """The share of the rows of an interval that is below a cut inside it. It must not decrease as the cut rises, or a union
+    would have more rows than its parts."""
     column = first_difference(within)
     if column is None or len(cut.values) <= column:
         return HALF
@@ -170,8 +170,8 @@ def share_below(keys: Sequence[SortedKey], within: Interval, cut: Cut) -> float:
     return min(1.0, max(0.0, (at - start) / (end - start)))
 
 
-def first_difference(within: Interval) -> int | None:
-    """The first column on which the ends differ; None where one of them does not reach so far."""
+def first_difference(within: KeyInterval) -> int | None:
+    """The first column on which the ends differ; None if one end has no value for it."""
     for column, (low, high) in enumerate(zip(within.low.values, within.high.values, strict=False)):
         if low != high:
             return column
@@ -179,7 +179,7 @@ def first_difference(within: Interval) -> int | None:
 
 
 def position(key: SortedKey, cut: Cut, column: int) -> float | int | None:
-    """Where a cut lies on the line of one column's values, rising in the key's order."""
+    """The position of a cut among the values of one column, increasing in the order of the key."""
     value = number(key.type, cut.values[column])
     if value is None:
         return None
@@ -191,17 +191,17 @@ def position(key: SortedKey, cut: Cut, column: int) -> float | int | None:
 # --------------------------------------------------------------------------------------------------- where they come from
 
 
-def of_partitions(keys: Sequence[SortedKey], partitions: Iterable[tuple[Interval, float]]) -> Histogram:
-    """One bucket a partition; empty ones are left out. Partitions may come in any order and must not overlap."""
-    order = Order(keys)
+def histogram_of_partitions(keys: Sequence[SortedKey], partitions: Iterable[tuple[KeyInterval, float]]) -> KeyHistogram:
+    """One bucket per partition that is not empty. Partitions may be in any order and must be disjoint."""
+    order = KeyOrder(keys)
     placed = ((order.place(where.low), order.place(where.high), where, rows) for where, rows in partitions if rows > 0)
     there = sorted((each for each in placed if each[0] < each[1]), key=lambda each: each[:2])
-    return Histogram(tuple(keys), tuple(Bucket(where, rows) for _, _, where, rows in there))
+    return KeyHistogram(tuple(keys), tuple(Bucket(where, rows) for _, _, where, rows in there))
 
 
-def of_rows(keys: Sequence[SortedKey], rows: Iterable[Sequence[Any]], buckets: int = 64) -> Histogram:
-    """Of about equal rows. A value that would fill half a bucket has one of its own."""
-    order = Order(keys)
+def histogram_of_rows(keys: Sequence[SortedKey], rows: Iterable[Sequence[Any]], buckets: int = 64) -> KeyHistogram:
+    """An equi-depth histogram. A value that fills at least half a bucket gets its own bucket."""
+    order = KeyOrder(keys)
     counts: Counter[Place] = Counter()
     values: dict[Place, Boundary] = {}
     for row in rows:
@@ -216,13 +216,13 @@ def of_rows(keys: Sequence[SortedKey], rows: Iterable[Sequence[Any]], buckets: i
 
     def close() -> None:
         if open_from is not None:
-            made.append(Bucket(Interval(Cut(open_from), Cut(last, after=True)), held))
+            made.append(Bucket(KeyInterval(Cut(open_from), Cut(last, after=True)), held))
 
     for place in sorted(counts):
         value, count = values[place], counts[place]
         if count * 2 >= depth:
             close()
-            made.append(Bucket(only(value), count))
+            made.append(Bucket(interval_of_value(value), count))
             open_from, held = None, 0
             continue
         if open_from is None or held + count / 2 > depth:
@@ -230,11 +230,12 @@ def of_rows(keys: Sequence[SortedKey], rows: Iterable[Sequence[Any]], buckets: i
             open_from, held = value, 0
         held, last = held + count, value
     close()
-    return Histogram(tuple(keys), tuple(made))
+    return KeyHistogram(tuple(keys), tuple(made))
 
 
-def of_column(key: SortedKey, known: ColumnStatistics, rows: float) -> Histogram | None:
-    """From what `unshuffle analyze` found of a column. Its buckets are (low, high]; those of one value keep to that value."""
+def histogram_of_column(key: SortedKey, known: ColumnStatistics, rows: float) -> KeyHistogram | None:
+    """From the statistics of `unshuffle analyze`. Its buckets are (low, high]; one with a single distinct value is
+    narrowed to that value."""
     found = known.histogram
     if found is None:
         return None
@@ -247,16 +248,16 @@ def of_column(key: SortedKey, known: ColumnStatistics, rows: float) -> Histogram
             low = Cut((found.bounds[i + 1],))
         if key.descending:
             low, high = Cut(high.values), Cut(low.values, after=not low.after)
-        made.append(Bucket(Interval(low, high), count * scale))
+        made.append(Bucket(KeyInterval(low, high), count * scale))
     if key.descending:
         made.reverse()
     if known.null_fraction:
-        made.insert(0 if key.nulls_first else len(made), Bucket(only((None,)), rows * known.null_fraction))
-    return Histogram((key,), tuple(each for each in made if each.rows > 0))
+        made.insert(0 if key.nulls_first else len(made), Bucket(interval_of_value((None,)), rows * known.null_fraction))
+    return KeyHistogram((key,), tuple(each for each in made if each.rows > 0))
 
 
 def interpolates(type: pa.DataType | None) -> bool:
-    """Can values between two others be made? Not of strings (the paper's restriction), nor where nothing is known."""
+    """Whether values between two others can be computed. Not for strings (as in the paper) or unknown types."""
     t = pa.types
     return type is not None and (
         t.is_integer(type) or t.is_floating(type) or t.is_decimal(type) or t.is_date(type) or t.is_timestamp(type)

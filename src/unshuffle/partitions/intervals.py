@@ -1,24 +1,24 @@
-"""Places in the order of a key, and the intervals and ranges between them (SIGMOD 2012, section 3.2).
+"""Cuts in the order of a composite key, and the intervals and ranges between them (SIGMOD 2012, section 3.2).
 
-    Key       one column's order: type, direction, where NULLs go
-    Cut       a place between rows: before all rows that begin with some values, or after all of them
-    Interval  the rows between two cuts
-    Ranges    all rows, divided at boundaries: range 0 is below the first, range n from the nth on
+    KeyColumn    the order of one column: type, direction, position of NULLs
+    Cut          a point between rows: before all rows with a prefix, or after all of them
+    KeyInterval  the rows between two cuts
+    Ranges       all rows, divided at boundaries: range 0 is below the first boundary, range n starts at the nth
 
-A boundary is a tuple of values, as many as the key has columns or fewer: (1,) on a key (a, b) is the first point with
-a = 1, before (1, NULL) and (1, 'A'). Ranges are closed on the left and open on the right, so that a boundary belongs to
-the range it opens. A `Cut` also knows the place *after* a value, and with it everything that half-open ranges of values
-cannot say: the rows with a = 2, an interval given by a least and a greatest value, or no bound at all, which is the cut
-before or after the rows that begin with nothing.
+A boundary is a tuple with a value for each column of the key, or for its first columns: (1,) on a key (a, b) is the first
+point with a = 1, before (1, NULL) and (1, 'A'). Ranges are closed on the left and open on the right: a boundary belongs to
+the range it starts. A `Cut` can also be after a prefix. That expresses what half-open ranges of values cannot: the rows
+with a = 2, an interval from a least to a greatest value, and unbounded ends, which are the cuts before and after the
+empty prefix.
 
-All comparing is done on `places`, flat tuples that Python compares by itself: a rank and a value for each column, so that
-a beginning comes before whatever continues it, and a last rank above all others for a cut that is after. Where NULLs are
-first, NULLs at the end of a boundary say nothing, since (1,) and (1, NULL) are one place; a place leaves them out.
+Comparisons use places: flat tuples with a rank and a value for each column, compared by Python. A prefix precedes its
+extensions, and a cut after a prefix ends in a rank above all others. If NULLs are first, trailing NULLs of a boundary have
+no effect, since (1,) and (1, NULL) are the same point; a place omits them.
 
     key (a, b), NULLs first:   (1,)  =  (1, NULL)  <  (1, 'A')  <  after (1, 'A')  <  after (1,)  <  (2,)
 
-Worked example: Figure 6 of the paper. Of a partition [(1, 'B'), (2, 'D')) the range a < 2 holds a part, for (2,) lies
-between its ends. No projection onto the common columns is needed to see it.
+Worked example: Figure 6 of the paper. The partition [(1, 'B'), (2, 'D')) overlaps the range a < 2, because (2,) is between
+its ends. No projection onto the common columns is needed.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Place = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """One column of an ordered key, with Spark's default for NULLs in an ascending one."""
+class KeyColumn:
+    """One column of a composite key. The defaults are Spark's ascending order."""
 
     type: DataType
     descending: bool = False
@@ -46,7 +46,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Before every row that begins with `values`, or after every one."""
+    """The point before all rows with the prefix `values`, or after all of them."""
 
     values: Boundary
     after: bool = False
@@ -64,18 +64,18 @@ def shown(values: Boundary) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """The rows from one cut to another."""
+class KeyInterval:
+    """The rows between two cuts."""
 
     low: Cut = START
     high: Cut = END
 
     def holds(self, keys: Sequence[SortedKey], row: Sequence[Any]) -> bool:
-        order = Order(keys)
+        order = KeyOrder(keys)
         return order.place(self.low) <= order.row(row) < order.place(self.high)
 
     def empty(self, keys: Sequence[SortedKey]) -> bool:
-        order = Order(keys)
+        order = KeyOrder(keys)
         return order.place(self.low) >= order.place(self.high)
 
     def __str__(self) -> str:
@@ -84,26 +84,26 @@ class Interval:
         return f"{left}, {right}"
 
 
-EVERYTHING = Interval()
+EVERYTHING = KeyInterval()
 
 
-def interval(low: Boundary | None, high: Boundary | None) -> Interval:
-    """From a boundary, which is in it, to another, which is not; None is no bound."""
-    return Interval(START if low is None else Cut(low), END if high is None else Cut(high))
+def interval(low: Boundary | None, high: Boundary | None) -> KeyInterval:
+    """The half-open interval from `low` (included) to `high` (excluded); None means unbounded."""
+    return KeyInterval(START if low is None else Cut(low), END if high is None else Cut(high))
 
 
-def spanning(least: Boundary, greatest: Boundary) -> Interval:
-    """From the first row to the last, in the order of the key, both in it: what a file's statistics tell."""
-    return Interval(Cut(least), Cut(greatest, after=True))
+def closed_interval(least: Boundary, greatest: Boundary) -> KeyInterval:
+    """The interval from the first to the last row, both included, as the statistics of a file give it."""
+    return KeyInterval(Cut(least), Cut(greatest, after=True))
 
 
-def only(values: Boundary) -> Interval:
-    """The rows that begin with these values."""
-    return Interval(Cut(values), Cut(values, after=True))
+def interval_of_value(values: Boundary) -> KeyInterval:
+    """The rows with this prefix."""
+    return KeyInterval(Cut(values), Cut(values, after=True))
 
 
-class Order:
-    """The order of a key, for many comparisons."""
+class KeyOrder:
+    """The order of a composite key, prepared for many comparisons."""
 
     __slots__ = ("_coders", "keys")
 
@@ -112,7 +112,7 @@ class Order:
         self._coders: tuple[Callable[[Any], Coded], ...] = tuple(map(comparable, self.keys))
 
     def row(self, values: Sequence[Any]) -> Place:
-        """Where a row lies, or the cut before all rows that begin with these values."""
+        """The place of a row, or of the cut before all rows with this prefix."""
         if len(values) == 1 and self._coders:
             coded: Place = self._coders[0](values[0])
         elif len(values) > len(self._coders):
@@ -132,31 +132,31 @@ class Order:
         return (*sum(pairs, ()), AFTER)
 
     def boundary(self, cut: Cut) -> Boundary | None:
-        """The boundary at the very place of a cut; None if no boundary is there. An empty one is at or beyond an end."""
+        """The boundary at a cut; None if there is none. An empty boundary is at or beyond an end of the order."""
         if not cut.after or not cut.values:
             return cut.values
         key = self.keys[len(cut.values) - 1]
         further = following(key, cut.values[-1])
         if further is None:
             return None
-        # Past the last value of a column lies what follows the columns before it.
+        # After the last value of a column comes the successor of the columns before it.
         return (*cut.values[:-1], *further) if further else self.boundary(Cut(cut.values[:-1], after=True))
 
 
 def widened_low(place: Place, columns: int) -> Place:
-    """The last place at or before this one that a cut on the first columns alone can have."""
+    """The last place at or before this one that is a cut on the first columns alone."""
     return place if len(place) // 2 <= columns else place[: 2 * columns]
 
 
 def widened_high(place: Place, columns: int) -> Place:
-    """The first place at or after this one that a cut on the first columns alone can have."""
+    """The first place at or after this one that is a cut on the first columns alone."""
     return place if len(place) // 2 <= columns else (*place[: 2 * columns], AFTER)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """All rows divided at boundaries that never descend; of two equal ones the range between is empty. Ranges are equal
-    if they send every row to the same number, however their boundaries are written."""
+    """All rows, divided at boundaries that do not descend. The range between two equal boundaries is empty. Two `Ranges` are
+    equal if they send every row to the same range, even if their boundaries are written differently."""
 
     keys: tuple[SortedKey, ...]
     boundaries: tuple[Boundary, ...] = field(compare=False)
@@ -165,7 +165,7 @@ class Ranges:
     def __post_init__(self) -> None:
         if not self.keys:
             raise ValueError("ranges need a key")
-        order = Order(self.keys)
+        order = KeyOrder(self.keys)
         places = tuple(map(order.row, self.boundaries))
         for i in range(1, len(places)):
             if places[i - 1] > places[i]:
@@ -175,24 +175,24 @@ class Ranges:
     def __len__(self) -> int:
         return len(self.boundaries) + 1
 
-    def __iter__(self) -> Iterator[Interval]:
+    def __iter__(self) -> Iterator[KeyInterval]:
         return map(self.interval, range(len(self)))
 
-    def interval(self, number: int) -> Interval:
+    def interval(self, number: int) -> KeyInterval:
         low = Cut(self.boundaries[number - 1]) if number else START
-        return Interval(low, Cut(self.boundaries[number]) if number < len(self.boundaries) else END)
+        return KeyInterval(low, Cut(self.boundaries[number]) if number < len(self.boundaries) else END)
 
     def number(self, row: Sequence[Any]) -> int:
-        """The range of a row with these key values."""
-        return bisect_right(self.places, Order(self.keys).row(row))
+        """The number of the range that has a row with these key values."""
+        return bisect_right(self.places, KeyOrder(self.keys).row(row))
 
     def numbers(self, rows: Iterable[Sequence[Any]]) -> list[int]:
-        place = Order(self.keys).row
+        place = KeyOrder(self.keys).row
         return [bisect_right(self.places, place(row)) for row in rows]
 
     def plain(self) -> Ranges:
-        """Without ranges that no row can be in, and without keys that no boundary reaches: the form in which a range
-        function of the properties can be compared with others."""
+        """The same division without empty ranges and without keys that no boundary uses, as `properties.RangeFunction`
+        requires it."""
         pairs = zip(self.places, self.boundaries, strict=True)
         kept = {place: boundary[: len(place) // 2] for place, boundary in pairs if place}
         reached = max(map(len, kept.values()), default=1)

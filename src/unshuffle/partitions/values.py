@@ -1,15 +1,15 @@
-"""Values of a key column on a line: in Spark's order, one step further, or a share of the way between two.
+"""Values of a key column: their order in Spark, their successors, and their position as numbers.
 
-    comparable(key)       a function from values to pairs that Python compares as Spark compares the values under the key
-    following(key, v)     the boundary right after v: nothing lies between the two
-    number(type, v)       the value as a number, where differences mean something; from_number is its inverse
+    comparable(key)       maps values to pairs that Python compares as Spark compares the values under the key
+    following(key, v)     the successor of v: no value is between the two
+    number(type, v)       the value as a number, for types where differences are meaningful; from_number is the inverse
 
-Spark's order: NULL where the key says; NaN above every number, equal to itself; -0.0 equal to 0.0; strings by their UTF-8
-bytes, which is the order of code points and so Python's own (Java's strings compare otherwise, Spark's do not); binary
-by unsigned bytes; false before true. Descending turns all of it round except NULL, whose place is the key's own.
+Spark's order: NULL first or last, as the key says; NaN above all numbers and equal to itself; -0.0 equal to 0.0; strings by
+their UTF-8 bytes, which is the order of code points and thus Python's (unlike Java's); binary by unsigned bytes; false
+before true. Descending reverses everything except the position of NULL.
 
-Values are Python's: int, float, Decimal, str, bytes, bool, date, datetime (with a zone for timestamp, without one for
-timestamp_ntz). A value of another kind than the key's type is refused: 1 and '1' have no order.
+Values are Python objects: int, float, Decimal, str, bytes, bool, date, datetime (with a time zone for timestamp, without
+one for timestamp_ntz). A value that does not have the type of the key is an error: 1 and '1' have no order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import pyarrow as pa
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import spark_name
 
-# The first half of a pair. A value's second half is compared only with another value's.
+# The rank, which is the first element of a pair. The second element is compared only among values.
 NULL_FIRST, NAN_FIRST, VALUE, NAN_LAST, NULL_LAST, AFTER = range(6)
 
 Coded = tuple[int, Any]
@@ -42,7 +42,7 @@ _LAST_CHARACTER = 0x10FFFF
 
 
 class SortedKey(Protocol):
-    """One column of an ordered key; `Key` is one, and so is `RangeKey` of the properties."""
+    """One column of a composite sort key: `intervals.KeyColumn`, or `RangeKey` of the properties."""
 
     @property
     def type(self) -> DataType: ...
@@ -77,8 +77,8 @@ def _comparable(type: DataType, descending: bool, nulls_first: bool) -> Callable
 
 
 def kind(of: DataType) -> str | None:
-    """Types of one kind order their common values alike: int and bigint do, a date and a timestamp do not. Of an unknown
-    type nothing can be said."""
+    """Types of the same kind order their common values alike, as int and bigint do; a date and a timestamp do not. None for
+    an unknown type."""
     t = pa.types
     if of is None:
         return None
@@ -89,8 +89,8 @@ def kind(of: DataType) -> str | None:
 
 
 def _turned(value: Any) -> Any:
-    """A value that compares the other way round. Of two byte strings that agree, the longer then comes first, so each
-    ends in something greater than any byte."""
+    """A value that compares in reverse. A string must then come after its extensions, so each ends in a character that is
+    greater than any byte."""
     if isinstance(value, str):
         value = value.encode("utf-8", "surrogatepass")
     if isinstance(value, bytes):
@@ -99,7 +99,7 @@ def _turned(value: Any) -> Any:
 
 
 def _plain(of: DataType) -> Callable[[Any], Any]:
-    """Values of a type as something that Python orders as Spark does."""
+    """Maps values of a type to values that Python orders as Spark orders the originals."""
     if of is None:
         return _plain_of_any
     t = pa.types
@@ -118,13 +118,13 @@ def _plain(of: DataType) -> Callable[[Any], Any]:
         return lambda value: days(value).toordinal()
     if t.is_timestamp(of):
         return lambda value: _microseconds(of, value)
-    raise TypeError(f"a range has no keys of type {of}")
+    raise TypeError(f"columns of type {of} cannot be range keys")
 
 
 def _only(of: pa.DataType, *kinds: type) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if type(value) not in kinds:
-            raise TypeError(f"{value!r} is no {of}")
+            raise TypeError(f"{value!r} is not of type {of}")
         return value
 
     return check
@@ -132,12 +132,12 @@ def _only(of: pa.DataType, *kinds: type) -> Callable[[Any], Any]:
 
 def _microseconds(of: pa.DataType, value: Any) -> int:
     if not isinstance(value, datetime.datetime) or (value.tzinfo is None) != (of.tz is None):
-        raise TypeError(f"{value!r} is no {of}")
+        raise TypeError(f"{value!r} is not of type {of}")
     return (value - (_EPOCH if of.tz is None else _EPOCH_UTC)) // _MICROSECOND
 
 
 def _plain_of_any(value: Any) -> Any:
-    """Of an unknown type, the value tells."""
+    """For an unknown type, the value itself decides."""
     if isinstance(value, datetime.datetime):
         return _microseconds(pa.timestamp("us", None if value.tzinfo is None else "UTC"), value)
     return value.toordinal() if isinstance(value, datetime.date) else value
@@ -147,8 +147,8 @@ def _plain_of_any(value: Any) -> Any:
 
 
 def following(key: SortedKey, value: Any) -> tuple[Any, ...] | None:
-    """The value right after this one in the key's order, in a tuple; an empty one if nothing follows; None if there is no
-    such value: between 'b' and any string that descends from it lies another."""
+    """The successor of a value in the order of the key, in a tuple; an empty tuple if the value is the last. None if there is
+    no successor: in descending order, there is another string between 'b' and any string after it."""
     t = pa.types
     if key.type is None:
         return None
@@ -169,7 +169,7 @@ def following(key: SortedKey, value: Any) -> tuple[Any, ...] | None:
 
 
 def after_beginning(text: str) -> str | None:
-    """The least string above all that begin with this text; None if there is none."""
+    """The least string greater than all strings with this prefix; None if there is none."""
     while text:
         at = ord(text[-1])
         if at < _LAST_CHARACTER:
@@ -190,7 +190,7 @@ def _next_float(key: SortedKey, value: float, last: tuple[Any, ...]) -> tuple[An
 
 
 def _first(key: SortedKey) -> tuple[Any, ...] | None:
-    """The first value that is not NULL."""
+    """The first value of the order that is not NULL."""
     t, of = pa.types, key.type
     if t.is_floating(of):
         return (math.nan,) if key.descending else (-math.inf,)
@@ -206,8 +206,8 @@ def _first(key: SortedKey) -> tuple[Any, ...] | None:
 
 
 def number(of: DataType, value: Any) -> int | float | None:
-    """Where a value lies among the others: an int where the type's values can be counted, a float where they cannot,
-    None where differences mean nothing."""
+    """The position of a value: an int if the values of the type are countable, a float if not, None if differences are not
+    meaningful."""
     read = None if value is None else _numbering(of)
     return None if read is None else read(value)
 
@@ -227,7 +227,7 @@ def _numbering(of: DataType) -> Callable[[Any], int | float | None] | None:
 
 
 def from_number(of: pa.DataType, at: int | float) -> Any:
-    """The value there; None if the type has none so far out."""
+    """The value at a position; None if it is out of the range of the type."""
     t = pa.types
     if t.is_floating(of):
         return float(at)
@@ -248,8 +248,8 @@ def from_number(of: pa.DataType, at: int | float) -> Any:
 
 @lru_cache(maxsize=256)
 def _limits(of: pa.DataType) -> tuple[int, int] | None:
-    """The least and the greatest number of a type whose values can be counted. Dates before the year 1, which Spark has
-    and Python has not, are below all boundaries."""
+    """The least and greatest position of a countable type. Dates before the year 1 exist in Spark but not in Python; they
+    are below all boundaries."""
     t = pa.types
     if t.is_boolean(of):
         return 0, 1
@@ -266,8 +266,8 @@ def _limits(of: pa.DataType) -> tuple[int, int] | None:
 
 
 def share_of_text(low: str | bytes, high: str | bytes | None, at: str | bytes) -> float:
-    """How far between two strings a third lies, told by the bytes after the beginning that the ends share. Good enough to
-    guess rows with; no boundary is made from it."""
+    """The relative position of a string between two others, by the bytes after their common prefix. It is precise enough to
+    estimate row counts; no boundary is computed from it."""
     a, c = _bytes(low), _bytes(at)
     b = _bytes(high) if high is not None else b"\xff" * 8
     shared = 0

@@ -1,44 +1,41 @@
-"""The algebra of structural properties: what is known of rows and of their layout, what follows, and what is missing.
+"""The algebra of structural properties: how rows are partitioned, grouped and sorted, and what follows from it.
 
-    facts      dependencies, equality, cover, carry, carry_join   what holds of the values
-    formulas   structure                                         grouped, sorted, partitioned
-    layouts    functions, delivered, layouts, through             what a plan delivers, function named
-    wishes     required, requirements, joint                      what operators require, alone and together
-    reasoning  match, match_local, match_global, rules, proof, normal   the inference rules: a proof, or what is missing
-    exchanges  exchange, derive                                  what moving rows does to all this
-    meaning                                                      every claim, checked on rows
+    facts/      what holds of the values: functional dependencies, equal columns, constants, keys, columns without NULLs,
+                and how relational operators propagate these facts
+    layouts/    how rows are laid out: formulas (grouped, sorted, partitioned), partition functions, delivered properties,
+                and how operators and exchanges change them
+    matching/   what operators require, and whether what a plan delivers satisfies it: a proof, or what is missing
 
-`match(delivered, required, facts)` is the front door. Pure Python; nothing here knows an operator or an engine.
+`match(delivered, required, facts)` is the entry point. The package is pure Python and knows no operator and no engine.
+The theory is that of ICDE 2010 ("Incorporating Partitioning and Parallel Plans into the SCOPE Optimizer") and SIGMOD 2012
+("Advanced Partitioning Techniques for Massively Distributed Computation").
 """
 
-from unshuffle.catalog.joins import JoinKind
-from unshuffle.properties.carry import Computed, Predicate, distinct, group_by, project, select, union
-from unshuffle.properties.carry_join import Side, join
-from unshuffle.properties.cover import candidate_keys, minimal_cover, restrict
-from unshuffle.properties.delivered import (
-    Delivered,
-    Partitioned,
-    Partitioning,
-    Within,
-    formula,
-    hashed,
-    partitions_of,
-    ranged,
-)
-from unshuffle.properties.dependencies import (
-    NOTHING_KNOWN,
+from unshuffle.catalog.join_kinds import JoinKind
+from unshuffle.properties.facts.cover import minimal_cover, restrict
+from unshuffle.properties.facts.dependencies import (
+    NO_FACTS,
     Dependencies,
     constant_column,
     depends,
     equality,
     of_table,
-    sql_unique,
 )
-from unshuffle.properties.derive import ExchangeError, exchange, merged_local
-from unshuffle.properties.equality import Constant, EqualColumns, interchangeable
-from unshuffle.properties.exchange import (
+from unshuffle.properties.facts.equality import ConstantValue, EqualColumns, interchangeable
+from unshuffle.properties.facts.propagate import ComputedColumn, Predicate, distinct, group_by, project, select, union
+from unshuffle.properties.facts.propagate_join import Side, join
+from unshuffle.properties.layouts.delivered import (
+    Delivered,
+    Partitioned,
+    Partitioning,
+    PrefixPartitioned,
+    formula,
+    hashed,
+    partitions_of,
+    ranged,
+)
+from unshuffle.properties.layouts.exchange import (
     ConcatMerge,
-    Exchange,
     FullMerge,
     InitialPartitioning,
     Merge,
@@ -49,24 +46,43 @@ from unshuffle.properties.exchange import (
     Scheme,
     SortConcatMerge,
     SortMerge,
+    Topology,
 )
-from unshuffle.properties.functions import (
+from unshuffle.properties.layouts.exchange_result import ExchangeError, exchange, merged_local
+from unshuffle.properties.layouts.partition_functions import (
     HashFunction,
-    Named,
+    NamedFunction,
     PartitionFunction,
     RangeFunction,
     RangeKey,
-    Regrouped,
-    Sampled,
-    Split,
-    Unknown,
+    RegroupedFunction,
+    SampledBoundaries,
+    SplitFunction,
+    UnknownFunction,
 )
-from unshuffle.properties.joint import match_joint
-from unshuffle.properties.match import implies, match, match_partitioning
-from unshuffle.properties.match_global import match_global
-from unshuffle.properties.match_local import match_local
-from unshuffle.properties.normal import normal_facts, normal_global, normal_local
-from unshuffle.properties.proof import (
+from unshuffle.properties.layouts.structure import (
+    Action,
+    Global,
+    Grouped,
+    Local,
+    Ordered,
+    Replicated,
+    Serial,
+    Sorted,
+    TargetedBroadcast,
+    UnknownPartitioning,
+    asc,
+    desc,
+    grouped,
+    ordered,
+)
+from unshuffle.properties.matching.inference_rules import check, first_bad_step
+from unshuffle.properties.matching.joint import match_joint
+from unshuffle.properties.matching.match import match, match_partitioning
+from unshuffle.properties.matching.match_global import match_global
+from unshuffle.properties.matching.match_local import match_local
+from unshuffle.properties.matching.normal_forms import normal_facts, normal_global, normal_local
+from unshuffle.properties.matching.proof import (
     MissingOrder,
     MissingPartitioning,
     Proof,
@@ -76,60 +92,42 @@ from unshuffle.properties.proof import (
     Unaligned,
     Unmet,
 )
-from unshuffle.properties.required import (
+from unshuffle.properties.matching.required import (
     Alternative,
-    Anyhow,
+    AnyDistribution,
+    Broadcast,
+    BroadcastAligned,
+    BroadcastTo,
     Clustered,
     CoPartitioned,
-    Covered,
-    Covers,
-    EveryPartition,
     Exactly,
+    ExactlyPrefix,
     JoinKey,
     Joint,
-    LiesWithin,
-    OnePartition,
     RangeOrdered,
     Required,
     RequiredPartitioning,
-)
-from unshuffle.properties.rules import check, first_bad_step
-from unshuffle.properties.structure import (
-    Action,
-    Covering,
-    Global,
-    Grouped,
-    Local,
-    Ordered,
-    Replicated,
-    Scattered,
-    Serial,
-    Sorted,
-    asc,
-    desc,
-    grouped,
-    ordered,
+    SinglePartition,
 )
 
 __all__ = [
-    "NOTHING_KNOWN",
+    "NO_FACTS",
     "Action",
     "Alternative",
-    "Anyhow",
+    "AnyDistribution",
+    "Broadcast",
+    "BroadcastAligned",
+    "BroadcastTo",
     "Clustered",
     "CoPartitioned",
-    "Computed",
+    "ComputedColumn",
     "ConcatMerge",
-    "Constant",
-    "Covered",
-    "Covering",
-    "Covers",
+    "ConstantValue",
     "Delivered",
     "Dependencies",
     "EqualColumns",
-    "EveryPartition",
     "Exactly",
-    "Exchange",
+    "ExactlyPrefix",
     "ExchangeError",
     "FullMerge",
     "Global",
@@ -139,13 +137,11 @@ __all__ = [
     "JoinKey",
     "JoinKind",
     "Joint",
-    "LiesWithin",
     "Local",
     "Merge",
     "MissingOrder",
     "MissingPartitioning",
-    "Named",
-    "OnePartition",
+    "NamedFunction",
     "Ordered",
     "PartialMerge",
     "PartialPartitioning",
@@ -153,34 +149,36 @@ __all__ = [
     "Partitioned",
     "Partitioning",
     "Predicate",
+    "PrefixPartitioned",
     "Proof",
     "Push",
     "RandomMerge",
     "RangeFunction",
     "RangeKey",
     "RangeOrdered",
-    "Regrouped",
+    "RegroupedFunction",
     "Repartitioning",
     "Replicated",
     "Required",
     "RequiredPartitioning",
     "Rule",
-    "Sampled",
-    "Scattered",
+    "SampledBoundaries",
     "Scheme",
     "Serial",
     "Side",
+    "SinglePartition",
     "SortConcatMerge",
     "SortMerge",
     "Sorted",
-    "Split",
+    "SplitFunction",
     "Step",
+    "TargetedBroadcast",
+    "Topology",
     "Unaligned",
-    "Unknown",
+    "UnknownFunction",
+    "UnknownPartitioning",
     "Unmet",
-    "Within",
     "asc",
-    "candidate_keys",
     "check",
     "constant_column",
     "depends",
@@ -193,7 +191,6 @@ __all__ = [
     "group_by",
     "grouped",
     "hashed",
-    "implies",
     "interchangeable",
     "join",
     "match",
@@ -213,6 +210,5 @@ __all__ = [
     "ranged",
     "restrict",
     "select",
-    "sql_unique",
     "union",
 ]

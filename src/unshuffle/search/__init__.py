@@ -1,4 +1,5 @@
 """The Cascades search: a memo of logical alternatives, goals that are structural properties, exchanges as enforcers.
 
-It is given rules and a cost model and knows no concrete operator but its enforcers, the sort and the exchange.
+Rules, implementations and the cost model are arguments. The only operators that the search knows are those that it inserts
+itself: sorts and exchanges (`enforcers`), the combining aggregates of `aggregation_trees`, and the reads of `spools`.
 """

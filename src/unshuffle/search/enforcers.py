@@ -1,9 +1,11 @@
-"""Enforcers: the exchanges and sorts that bring about what no operator delivers (Algorithm 2 and section VIII of
-ICDE 2010; SIGMOD 2012, section 3.3.1).
+"""Enforcers: the exchanges and sorts that deliver what no operator delivers (Algorithm 2 and section VIII of ICDE 2010;
+SIGMOD 2012, section 3.3.1).
 
 An exchange over an exchange, or a sort over a sort, gains nothing over the upper one alone. So the input of an exchange is
-a plan with no exchange at its top, and the two enforcers that can stand above one another are a sort over an exchange and
-an exchange that merges in order over a sort. This also keeps goals from asking for themselves.
+a plan without an exchange at its top, and enforcers are stacked in two ways only: a sort over an exchange, and a merging
+exchange over a sort. This also keeps a goal from being its own input.
+
+Spark's exchanges do not merge sorted inputs. Merging exchanges are enumerated only for an engine that has them.
 """
 
 from __future__ import annotations
@@ -14,57 +16,58 @@ from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
 from unshuffle.properties import (
-    Anyhow,
+    AnyDistribution,
+    Broadcast,
+    BroadcastTo,
     Clustered,
     ConcatMerge,
-    Covering,
-    Covers,
     Dependencies,
-    EveryPartition,
     Exactly,
-    Exchange,
     FullMerge,
     Grouped,
     InitialPartitioning,
     Local,
-    OnePartition,
     Partitioned,
     RandomMerge,
     RangeOrdered,
     Repartitioning,
     Replicated,
     Required,
-    Sampled,
-    Scattered,
+    SampledBoundaries,
+    SinglePartition,
     SortConcatMerge,
     Sorted,
     SortMerge,
+    TargetedBroadcast,
+    Topology,
+    UnknownPartitioning,
     asc,
     hashed,
     ranged,
 )
-from unshuffle.properties.requirements import PARALLEL, SERIAL
-from unshuffle.search.interest import candidates
-from unshuffle.search.ranges import clustering, ordering, unevenness
+from unshuffle.properties.matching.operator_requirements import PARALLEL, SERIAL
+from unshuffle.search.interesting_properties import candidate_sets
+from unshuffle.search.layouts.range_layouts import clustering, ordering, unevenness
 
 if TYPE_CHECKING:
     from unshuffle.search.memo import Group
 
 ANYTHING = Required()
-SCATTERED = Required(PARALLEL)
-GATHERED = Required(SERIAL)
+IN_PARALLEL = Required(PARALLEL)
+IN_ONE_PARTITION = Required(SERIAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """An exchange, and what it needs of its input."""
+    """An exchange, and what it requires of its input."""
 
-    how: Exchange
+    how: Topology
     input: Required
 
 
 def sort_keys(local: Local, facts: Dependencies) -> tuple[Sorted, ...]:
-    """A sort that brings about an order: a grouping is a sort in any order of its columns, the smallest number first."""
+    """The keys of a sort that delivers an order. The columns of a grouping may be sorted in any order; the column with the
+    smallest number is first."""
     keys: list[Sorted] = []
     have: list[Column] = []
     for action in local:
@@ -76,81 +79,103 @@ def sort_keys(local: Local, facts: Dependencies) -> tuple[Sorted, ...]:
     return tuple(keys)
 
 
-def exchanges(required: Required, group: Group, ideal: int) -> Iterator[Enforcement]:
-    """Every exchange that would bring about what is required of a group."""
-    wish, local = required.partitioning, required.local
-    match wish:
-        case OnePartition():
-            yield from _gather(local, group)
-        case Anyhow(parallel=True):
-            yield Enforcement(InitialPartitioning(Scattered(ideal)), Required(SERIAL, local))
-        case Clustered():
-            for columns in candidates(group, wish.maximum):
-                for count in partition_counts(group, ideal):
-                    yield from _send(hashed(sorted(columns, key=lambda c: c.id), count), local, group)
-            for layout in clustering(group, wish.maximum, ideal):
-                yield from _send_by_ranges(layout, local, group)
-        case RangeOrdered():
-            known = list(ordering(group, wish.keys, ideal))
-            for layout in known:
-                yield from _send_by_ranges(layout, local, group)
-            shown = ",".join(map(str, wish.keys))
-            instead = min((each for layout in known if (each := unevenness(group, layout)) is not None), default=None)
-            for count in partition_counts(group, ideal):
-                sample = Sampled(f"{group.number}:{shown}:{count}", count, instead)
-                yield from _send(ranged(wish.keys, sample), local, group)
+def exchanges(required: Required, group: Group, ideal: int, can_merge: bool = True) -> Iterator[Enforcement]:
+    """Every exchange that delivers what is required of a group, `ideal` being its ideal number of partitions. `can_merge`
+    says whether an exchange can merge sorted inputs."""
+    candidates = _Candidates(group, ideal, required.local, can_merge)
+    match required.partitioning:
+        case SinglePartition():
+            yield from candidates.into_one()
+        case AnyDistribution(parallel=True):
+            unknown = UnknownPartitioning(ideal)
+            yield Enforcement(InitialPartitioning(unknown), Required(SERIAL, required.local))
+        case Clustered(maximum=maximum):
+            yield from candidates.clustered(maximum)
+        case RangeOrdered(keys=keys):
+            yield from candidates.range_ordered(keys)
         case Exactly(layout=layout):
-            # Who bears NULL keys anywhere bears them in their place.
-            yield from _send(replace(layout, nulls_apart=False) if layout.nulls_apart else layout, local, group)
-        case EveryPartition():
-            if not local:
-                # One stream is dearer to send than many: the cheaper input is not always the better.
-                yield Enforcement(Repartitioning(Replicated(), RandomMerge()), SCATTERED)
-                yield Enforcement(Repartitioning(Replicated(), RandomMerge()), GATHERED)
-        case Covers(covering=Covering() as scheme) if not local:
-            yield Enforcement(Repartitioning(scheme, RandomMerge()), SCATTERED)
-            yield Enforcement(InitialPartitioning(scheme), GATHERED)
+            # A consumer that accepts NULL keys in any partition also accepts them hashed.
+            yield from candidates.by(replace(layout, nulls_anywhere=False) if layout.nulls_anywhere else layout)
+        case Broadcast() if not required.local:
+            # The cheapest input is not always the best: broadcasting a serial input is slower than a partitioned one.
+            yield Enforcement(Repartitioning(Replicated(), RandomMerge()), IN_PARALLEL)
+            yield Enforcement(Repartitioning(Replicated(), RandomMerge()), IN_ONE_PARTITION)
+        case BroadcastTo(layout=TargetedBroadcast() as scheme) if not required.local:
+            yield Enforcement(Repartitioning(scheme, RandomMerge()), IN_PARALLEL)
+            yield Enforcement(InitialPartitioning(scheme), IN_ONE_PARTITION)
         case _:
             return
 
 
 def partition_counts(group: Group, ideal: int) -> Iterator[int]:
-    """The ideal number, and multiples of what the input already has, the nearest to the ideal and the next: from 45
-    partitions, 90 are made for less than 100 (SIGMOD 2012, section 3.3.1)."""
-    tried = {ideal: None}
-    for count in group.counts:
-        tried[count * max(1, round(ideal / count))] = None
-        tried[count * 2] = None
-    yield from tried
+    """The ideal number of partitions, and two multiples of each number that the input has: the nearest to the ideal, and the
+    double. From 45 partitions, making 90 costs less than making 100 (SIGMOD 2012, section 3.3.1)."""
+    counts = {ideal: None}
+    for count in group.partition_counts:
+        counts[count * max(1, round(ideal / count))] = None
+        counts[count * 2] = None
+    yield from counts
 
 
-def _send(layout: Partitioned, local: Local, group: Group) -> Iterator[Enforcement]:
-    keys = sort_keys(local, group.facts)
-    if not local:
-        yield Enforcement(Repartitioning(layout, RandomMerge()), SCATTERED)
-        yield Enforcement(InitialPartitioning(layout), GATHERED)
-    elif keys:
-        yield Enforcement(Repartitioning(layout, SortMerge(keys)), Required(PARALLEL, keys))
-        yield Enforcement(InitialPartitioning(layout), Required(SERIAL, local))
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The exchanges of one group that deliver an order."""
 
+    group: Group
+    ideal: int
+    local: Local
+    can_merge: bool
 
-def _send_by_ranges(layout: Partitioned, local: Local, group: Group) -> Iterator[Enforcement]:
-    yield from _send(layout, local, group)
-    if local:
-        # What is stored in ranges, sorted, is still sorted after it was read in place, whatever is asked of the order.
-        yield Enforcement(Repartitioning(layout, RandomMerge()), SCATTERED)
+    def clustered(self, maximum: frozenset[Column]) -> Iterator[Enforcement]:
+        for columns in candidate_sets(self.group, maximum):
+            for count in partition_counts(self.group, self.ideal):
+                yield from self.by(hashed(sorted(columns, key=lambda c: c.id), count))
+        for layout in clustering(self.group, maximum, self.ideal):
+            yield from self._by_known_ranges(layout)
 
+    def range_ordered(self, keys: tuple[Sorted, ...]) -> Iterator[Enforcement]:
+        known = list(ordering(self.group, keys, self.ideal))
+        for layout in known:
+            yield from self._by_known_ranges(layout)
+        shown = ",".join(map(str, keys))
+        skews = [skew for layout in known if (skew := unevenness(self.group, layout)) is not None]
+        for count in partition_counts(self.group, self.ideal):
+            sample = SampledBoundaries(f"{self.group.number}:{shown}:{count}", count, min(skews, default=None))
+            yield from self.by(ranged(keys, sample))
 
-def _gather(local: Local, group: Group) -> Iterator[Enforcement]:
-    if not local:
-        yield Enforcement(FullMerge(RandomMerge()), SCATTERED)
-        return
-    keys = sort_keys(local, group.facts)
-    if not keys:
-        return
-    yield Enforcement(FullMerge(SortMerge(keys)), Required(PARALLEL, keys))
-    first = local[0]
-    if isinstance(first, Sorted) and (group.stored or first.column in group.ordered):
-        yield Enforcement(FullMerge(SortConcatMerge(keys)), Required(RangeOrdered(keys, parallel=True), keys))
-    if isinstance(first, Grouped) and (group.above or group.below or group.stored):
-        yield Enforcement(FullMerge(ConcatMerge()), Required(Clustered(first.columns, parallel=True), local))
+    def by(self, layout: Partitioned) -> Iterator[Enforcement]:
+        if not self.local:
+            yield Enforcement(Repartitioning(layout, RandomMerge()), IN_PARALLEL)
+            yield Enforcement(InitialPartitioning(layout), IN_ONE_PARTITION)
+            return
+        keys = sort_keys(self.local, self.group.facts)
+        if keys:
+            if self.can_merge:
+                yield Enforcement(Repartitioning(layout, SortMerge(keys)), Required(PARALLEL, keys))
+            elif self.group.has_stored_layout:
+                # No exchange, but a scan may read stored partitions in this layout and keep their order.
+                yield Enforcement(Repartitioning(layout, RandomMerge()), Required(PARALLEL, keys))
+            yield Enforcement(InitialPartitioning(layout), Required(SERIAL, self.local))
+
+    def _by_known_ranges(self, layout: Partitioned) -> Iterator[Enforcement]:
+        yield from self.by(layout)
+        if self.local:
+            # Stored ranges that are read in place keep their order, so the input needs none.
+            yield Enforcement(Repartitioning(layout, RandomMerge()), IN_PARALLEL)
+
+    def into_one(self) -> Iterator[Enforcement]:
+        group, local = self.group, self.local
+        if not local:
+            yield Enforcement(FullMerge(RandomMerge()), IN_PARALLEL)
+            return
+        keys = sort_keys(local, group.facts)
+        if not keys or not self.can_merge:
+            return
+        yield Enforcement(FullMerge(SortMerge(keys)), Required(PARALLEL, keys))
+        first = local[0]
+        if isinstance(first, Sorted) and (group.has_stored_layout or first.column in group.range_ordered):
+            yield Enforcement(FullMerge(SortConcatMerge(keys)), Required(RangeOrdered(keys, parallel=True), keys))
+        if isinstance(first, Grouped) and (
+            group.interesting_above or group.interesting_below or group.has_stored_layout
+        ):
+            yield Enforcement(FullMerge(ConcatMerge()), Required(Clustered(first.columns, parallel=True), local))

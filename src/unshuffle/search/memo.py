@@ -1,66 +1,33 @@
-"""The memo: groups of logical expressions that yield the same rows, each group's facts and size derived once.
+"""The memo: groups of logical expressions that yield the same rows. Each group's facts and size are derived once.
 
 An expression is a logical operator whose inputs are groups. Inserting the same operator over the same groups twice gives
-the group that it is already in, so shared work is found, not repeated. Exploration rules add expressions to a group, each
-rule once for each expression; the budget bounds how many there may be.
+the group that already has it, so common subexpressions are found. Exploration rules add expressions to a group, each rule
+once per expression; the budget bounds the number of expressions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from unshuffle.algebra.facts import facts_of, has_facts
-from unshuffle.algebra.logical import (
-    Combine,
-    Filter,
-    Foreign,
-    Limit,
-    PartialTop,
-    Plan,
-    Process,
-    Project,
-    Reduce,
-    Reference,
-    Shared,
-    TableScan,
-    expressions_of,
-)
-from unshuffle.algebra.predicates import is_deterministic
 from unshuffle.catalog.schema import Column, ColumnNumbers
-from unshuffle.catalog.statistics import ColumnStatistics
-from unshuffle.properties import Dependencies, Partitioned, Sorted, Within
-from unshuffle.search.ranges import Spread
+from unshuffle.constants import SEARCH
+from unshuffle.plan.facts import facts_of, has_facts
+from unshuffle.plan.logical import GroupRef, Plan, Shared
+from unshuffle.plan.operator_facts import has_repeatable_rows, is_rowwise
+from unshuffle.plan.rebuild import with_inputs
+from unshuffle.properties import Dependencies, Partitioned, PrefixPartitioned, Sorted
+from unshuffle.search.layouts.range_layouts import Spread
 from unshuffle.search.trace import Trace
-
-
-class Sizes(Protocol):
-    """What the search asks of an estimate."""
-
-    @property
-    def rows(self) -> float: ...
-
-    def width(self, columns: Iterable[Column]) -> float: ...
-
-    def largest_share(self, columns: Iterable[Column]) -> float: ...
-
-    def distinct(self, columns: Iterable[Column]) -> float: ...
-
-    @property
-    def columns(self) -> Mapping[Column, ColumnStatistics]: ...
-
-    def kept(self, column: Column) -> float: ...
-
-    def counted_on(self, column: Column) -> float: ...
-
 
 Estimator = Callable[[Plan, Sequence[Any], Dependencies], Any]
 Explore = Callable[[Plan, "Memo"], Iterator[Plan]]
+Rule = Callable[..., object]  # an exploration rule of an expression, or one of all outputs
 
 
-class Group:
-    """Expressions with the same rows and columns. Compared by identity."""
+class Group(GroupRef):
+    """Expressions with the same rows and columns. Compared by identity. A group is its own `GroupRef`: the inputs of an
+    expression are groups."""
 
     def __init__(self, number: int, columns: tuple[Column, ...]) -> None:
         self.number = number
@@ -68,33 +35,31 @@ class Group:
         self.column_set = frozenset(columns)
         self.expressions: list[Plan] = []
         self.name: str | None = None  # of a shared rowset
+        # Goals by requirement: over all plans, and over plans without an enforcer at their top.
         self.goals: dict[Any, Any] = {}
-        self.natural: dict[Any, Any] = {}
+        self.unenforced_goals: dict[Any, Any] = {}
         self.implementations: list[Any] | None = None
-        # Column sets that some operator above, or below, would like rows to be laid out by (search.interest).
-        self.above: tuple[frozenset[Column], ...] = ()
-        self.below: tuple[frozenset[Column], ...] = ()
+        # Column sets by which an operator above, or below, benefits from a partitioning (search.interesting_properties).
+        self.interesting_above: tuple[frozenset[Column], ...] = ()
+        self.interesting_below: tuple[frozenset[Column], ...] = ()
         self.origins: tuple[frozenset[Column], ...] = ()  # columns that come from one input, or from one further below
-        self.counts: tuple[int, ...] = ()
-        self.ordered: frozenset[Column] = frozenset()  # wanted in order, from one partition to the next
-        self.stored = False  # is there a stored layout somewhere below?
-        self.lies: tuple[Partitioned | Within, ...] = ()  # stored ranges that may come out
-        # How rows lie that come from stored ranges, and by the values that were counted of a column (search.ranges).
+        self.partition_counts: tuple[int, ...] = ()  # of stored layouts below
+        self.range_ordered: frozenset[Column] = (
+            frozenset()
+        )  # columns that an operator above wants partitions ordered by
+        self.has_stored_layout = False  # here or below
+        self.stored_ranges: tuple[Partitioned | PrefixPartitioned, ...] = ()  # range layouts stored here or below
+        # Distributions of rows over stored ranges, and over the values of one analyzed column (search.layouts).
         self.spreads: tuple[Spread, ...] = ()
-        self.counted: dict[Sorted, Spread | None] = {}
-        # What any plan of the group costs at the least, and any exchange of it; the largest shares found so far.
-        self.floors: list[float] = []
-        self.least_move = 0.0
-        self.again = 0.0  # seconds to compute the rows once more from the exchanges and files that they come from
-        self.shares: dict[Any, float] = {}
+        self.column_spreads: dict[Sorted, Spread | None] = {}
+        # Lower bounds on the cost of any plan, by shape, and of any exchange (search.lower_bounds).
+        self.lower_bounds: list[float] = []
+        self.exchange_lower_bound = 0.0
+        self.recompute_seconds = 0.0  # to compute the rows once more from the last exchanges and files
+        self.largest_shares: dict[Any, float] = {}
         self._facts: Dependencies | None = None
-        self._wide: Dependencies | None = None
         self._estimate: Any = None
         self._width: float | None = None
-
-    @property
-    def children(self) -> tuple[Group, ...]:
-        return ()
 
     @property
     def facts(self) -> Dependencies:
@@ -103,10 +68,10 @@ class Group:
 
     @property
     def waits(self) -> bool:
-        """Does it take an exchange, or another input, to compute its rows? Not where they are read, chosen and computed."""
+        """Do its rows need an exchange or another input? Not if they are only read, filtered and projected."""
         first = self.expressions[0]
-        if isinstance(first, Project | Filter):
-            return cast(Group, first.child).waits
+        if is_rowwise(first):
+            return as_group(first.children[0]).waits
         return bool(first.children)
 
     @property
@@ -127,6 +92,16 @@ class Group:
         return f"group {self.number}"
 
 
+def as_group(plan: Plan) -> Group:
+    """The group that an input of an expression stands for."""
+    assert isinstance(plan, Group)
+    return plan
+
+
+def input_groups(expression: Plan) -> tuple[Group, ...]:
+    return tuple(map(as_group, expression.children))
+
+
 class Memo:
     def __init__(
         self,
@@ -134,7 +109,7 @@ class Memo:
         rules: Sequence[Explore],
         numbers: ColumnNumbers,
         trace: Trace,
-        expressions: int = 2000,
+        expressions: int = SEARCH.expressions,
     ) -> None:
         self.groups: list[Group] = []
         self.numbers = numbers
@@ -146,21 +121,21 @@ class Memo:
         self._table: dict[Plan, Group] = {}
         self._shared: dict[int, tuple[Shared, Group]] = {}
         self._inserted = 0
-        self._rule: str | None = None  # that is at work
-        self._made_by: dict[Plan, str] = {}
+        self._rule: Rule | None = None  # the rule whose result is being inserted
+        self._made_by: dict[Plan, Rule] = {}
 
-    def insert(self, plan: Plan | Group, into: Group | None = None) -> Group:
-        """The group of a plan, whose leaves may be groups already. With `into`, one more expression of that group."""
+    def insert(self, plan: Plan, into: Group | None = None) -> Group:
+        """The group of a plan whose leaves may be groups. With `into`, the plan becomes an expression of that group."""
         if isinstance(plan, Group):
             return plan
         if isinstance(plan, Shared):
             return self._insert_shared(plan)
-        node = with_inputs(plan, [self.insert(cast("Plan | Group", child)) for child in plan.children])
-        known = self._table.get(node)
-        if known is not None:
-            return known
-        if into is not None and _reaches(cast("tuple[Group, ...]", node.children), into):
-            return into  # two rules that undo each other: a group must not be made of itself
+        node = with_inputs(plan, [self.insert(child) for child in plan.children])
+        existing = self._table.get(node)
+        if existing is not None:
+            return existing
+        if into is not None and _reaches(input_groups(node), into):
+            return into  # two rules that undo each other: a group must not be its own input
         group = into or self._new(plan.columns)
         self._table[node] = group
         if self._rule is not None:
@@ -168,9 +143,9 @@ class Memo:
         group.expressions.append(node)
         self._inserted += 1
         self._derive(group, node)
-        same = self._explore(group, node)
-        if group._facts is None:  # of joins whose order is open, and all their orders are known already
-            self._table[node] = group = same
+        last = self._explore(group, node)
+        if group._facts is None:  # a MultiJoin all of whose join orders are in another group
+            self._table[node] = group = last
         return group
 
     def _insert_shared(self, plan: Shared) -> Group:
@@ -186,29 +161,29 @@ class Memo:
         return group
 
     def _derive(self, group: Group, node: Plan) -> None:
-        """Facts and size come from the first expression: they belong to the rows, not to one way of writing them."""
+        """Facts and size come from the first expression: they are the same for all expressions of a group."""
         if group._facts is not None or not has_facts(node):
             return
-        inputs = cast("tuple[Group, ...]", node.children)
+        inputs = input_groups(node)
         derived = facts_of(node, [child.facts for child in inputs])
         group._facts = derived
         group._estimate = self._estimator(node, [child.estimate for child in inputs], derived)
 
     def _explore(self, group: Group, node: Plan) -> Group:
-        """Other forms of what a group stands for. The answer is the group that has the last of them: another, if that was
-        known already."""
-        same = group
+        """Adds the alternatives of an expression. Returns the group of the last one, which is another group if the memo
+        already had it."""
+        last = group
         for rule in self._rules:
             if self._is_spent(group):
                 break
             for other in rule(node, self):
-                same = self.offer(other, group, rule.__name__)
+                last = self.offer(other, group, rule)
                 if self._is_spent(group):
                     break
-        return same
+        return last
 
     def _is_spent(self, group: Group) -> bool:
-        """Were enough forms found? Joins whose order is open have none before they have an order."""
+        """Is the budget used up? A MultiJoin is explored nevertheless until it has one join order."""
         if self._inserted < self.budget or group._facts is None:
             return False
         if not self.spent:
@@ -219,22 +194,22 @@ class Memo:
             )
         return True
 
-    def offer(self, plan: Plan, group: Group, rule: str) -> Group:
-        """One more form of what a group stands for, found by a rule. The answer is the group that has it."""
+    def offer(self, plan: Plan, group: Group, rule: Rule) -> Group:
+        """Adds a rule's alternative to a group. Returns the group that has it."""
         before = self._inserted
-        around, self._rule = self._rule, rule
-        found = self.insert(plan, into=group)
-        self._rule = around
+        outer, self._rule = self._rule, rule
+        owner = self.insert(plan, into=group)
+        self._rule = outer
         if self._inserted > before:
-            self.trace.fired(rule, group.number)
-        return found
+            self.trace.fired(rule.__name__, group.number)
+        return owner
 
     def group_of(self, expression: Plan) -> Group:
         """The group that an expression is in."""
         return self._table[expression]
 
-    def made_by(self, expression: Plan) -> str | None:
-        """The rule that an expression is from; None if the query is written so."""
+    def made_by(self, expression: Plan) -> Rule | None:
+        """The rule that made an expression; None if it is from the query itself."""
         return self._made_by.get(expression)
 
     @property
@@ -252,31 +227,12 @@ def _reaches(starts: Sequence[Group], goal: Group) -> bool:
         if group.number not in seen:
             seen.add(group.number)
             for expression in group.expressions:
-                waiting.extend(cast("tuple[Group, ...]", expression.children))
+                waiting.extend(input_groups(expression))
     return False
 
 
-def with_inputs(plan: Plan, inputs: Sequence[Any]) -> Plan:
-    """The same operator over other inputs."""
-    node: Any = plan
-    if not inputs:
-        return plan
-    if hasattr(node, "child"):
-        return cast(Plan, replace(node, child=inputs[0]))
-    if hasattr(node, "left"):
-        return cast(Plan, replace(node, left=inputs[0], right=inputs[1]))
-    if isinstance(node, Reference):
-        return replace(node, rowset=inputs[0])
-    names = [name for name, _ in node.inputs] if node.inputs and isinstance(node.inputs[0], tuple) else None
-    return cast(Plan, replace(node, inputs=tuple(zip(names, inputs, strict=True)) if names else tuple(inputs)))
-
-
-# What may yield other rows when it is run again: rows that are cut off anywhere, and code that we cannot see into.
-_UNREPEATABLE = (Limit, PartialTop, Process, Reduce, Combine, Foreign, TableScan)
-
-
 def is_repeatable(group: Group) -> bool:
-    """Would computing it twice give the same rows? If not, what is read twice must be computed once and kept."""
+    """Does computing the group twice give the same rows? If not, a group with several readers must be spooled."""
     seen: set[int] = set()
     waiting = [group]
     while waiting:
@@ -285,7 +241,7 @@ def is_repeatable(group: Group) -> bool:
             continue
         seen.add(each.number)
         first = each.expressions[0]
-        if isinstance(first, _UNREPEATABLE) or not all(is_deterministic(e) for e in expressions_of(first)):
+        if not has_repeatable_rows(first):
             return False
-        waiting.extend(cast("tuple[Group, ...]", first.children))
+        waiting.extend(input_groups(first))
     return True

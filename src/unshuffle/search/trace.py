@@ -1,6 +1,6 @@
-"""The trace of a search, as data: which rules fired, which goals were opened, which winner replaced which.
+"""The trace of a search as data: which rules fired, which goals were opened, which winner replaced which.
 
-`unshuffle explain --format json` carries the counts; a program that wants the whole story asks for `events`.
+`unshuffle explain --format json` has the counts. A detailed trace also has every event.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class GoalOpened:
 
 @dataclass(frozen=True, slots=True)
 class WinnerReplaced:
-    """A cheaper plan for a goal: the operator at its root and its cost, and what it took the place of."""
+    """A cheaper plan for a goal: its top operator and cost, and those of the plan that it replaces."""
 
     group: int
     required: str

@@ -1,7 +1,7 @@
-"""An embedded Spark for those who bring none, and what a Spark must be for those who do.
+"""Starting the embedded Spark session, and checking a session that the user brings.
 
-The embedded session uses this machine alone, listens on the loopback address, and says nothing on the terminal that is
-not meant for the user. A session that exists already is never reconfigured.
+The embedded session runs on this machine alone, listens on the loopback address, and prints nothing that is not meant for the
+user. An existing session is never reconfigured.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from unshuffle.errors import UserError
+from unshuffle.target import embedded_shuffle_partitions, local_cores
 
 OLDEST, NEWEST = (4, 1), (4, 3)  # the Spark versions that are tested
 OLDEST_JAVA = 17
@@ -44,7 +45,7 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = fatal
 """
 _MASTER = re.compile(r"local(-cluster)?(\[.+\])?|yarn|(spark|k8s|mesos)://.+")
-# The JVM prints this before any setting of ours is read.
+# The JVM prints this before it reads any setting.
 _NOISE = b"WARNING: Using incubator modules"
 
 
@@ -56,7 +57,7 @@ def start(master: str | None = None) -> SparkSession:
     if is_running():
         spark = SparkSession.builder.getOrCreate()
     else:
-        submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which chose the master and started the JVM
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit chose the master and started the JVM
         if not submitted:
             _check_java()
             master = master or "local[*]"
@@ -66,17 +67,17 @@ def start(master: str | None = None) -> SparkSession:
 
 
 def is_running() -> bool:
-    """Whether this process has a Spark already, which then is not ours to stop."""
+    """Whether this process has a running Spark, which is then not ours to stop."""
     return SparkContext._active_spark_context is not None
 
 
 def is_connect(of_spark: object) -> bool:
-    """Whether a session or a DataFrame is Spark Connect's: a client that has no JVM, and no plan to look into."""
+    """Whether a session or a DataFrame belongs to Spark Connect, whose client has no JVM and no plan to read."""
     return type(of_spark).__module__.startswith("pyspark.sql.connect")
 
 
 def why_plain(spark: SparkSession) -> str | None:
-    """Why our plans cannot run in a session, or None where they can. Queries then run as plain Spark runs them."""
+    """Why our plans cannot run in a session, or None if they can. If they cannot, plain Spark runs the queries."""
     if is_connect(spark):
         return (
             "this is a Spark Connect session, and unshuffle needs a classic one to optimize: "
@@ -86,7 +87,7 @@ def why_plain(spark: SparkSession) -> str | None:
 
 
 def untested(version: str) -> str | None:
-    """Why a version of Spark is not trusted to run our plans as planned: they rest on internals, which change."""
+    """Why a version of Spark is not supported, or None. Plans rely on internals of Spark, which change between versions."""
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is not None and OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
         return None
@@ -95,7 +96,7 @@ def untested(version: str) -> str | None:
 
 
 def refuse_connect(spark: SparkSession, what: str) -> None:
-    """Refuses what has no plain way over Spark Connect, in one sentence."""
+    """Raises a `UserError` for what Spark Connect cannot do."""
     if is_connect(spark):
         raise UserError(
             f"{what} needs a classic Spark session, and this one is a Spark Connect session",
@@ -105,7 +106,7 @@ def refuse_connect(spark: SparkSession, what: str) -> None:
 
 @contextmanager
 def temporarily(spark: SparkSession, **settings: str | int | bool | None) -> Iterator[None]:
-    """The session's settings changed for a while (None: unset), then exactly as before, the unset ones unset again."""
+    """Changes settings of the session (None: unset) and restores them exactly, unset ones included."""
     conf = spark._jsparkSession.sessionState().conf()
     before = {key: spark.conf.get(key) if conf.contains(key) else None for key in settings}
 
@@ -145,7 +146,9 @@ def _settings(master: str | None) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": f"{_memory_to_use() >> 20}m",
             "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
-            "spark.sql.shuffle.partitions": str(2 * _cores(master)),
+            "spark.sql.shuffle.partitions": str(
+                embedded_shuffle_partitions(local_cores(master) or os.cpu_count() or 1)
+            ),
             "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
         }
     return settings
@@ -156,7 +159,7 @@ def _start(settings: dict[str, str], submitted: bool) -> SparkSession:
     for key, value in settings.items():
         conf.set(key, value)
     if not submitted and SparkContext._gateway is None:
-        # What Spark's JVM says on stderr (Python workers' prints too) passes through here.
+        # The JVM's stderr, including prints of Python workers, passes through a filter.
         try:
             gateway = launch_gateway(conf, {"stderr": subprocess.PIPE})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
@@ -164,7 +167,7 @@ def _start(settings: dict[str, str], submitted: bool) -> SparkSession:
         Thread(target=_pass_on, args=(gateway.proc.stderr,), daemon=True, name="spark-stderr").start()
         SparkContext._ensure_initialized(gateway=gateway)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).disabled = True  # they print every error, with Java's stack, before we see it
+        PySparkLogger.getLogger(name).disabled = True  # they print every error with its Java stack trace
     return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
@@ -174,15 +177,8 @@ def _pass_on(stream: IO[bytes]) -> None:
             os.write(2, line)
 
 
-def _cores(master: str) -> int:
-    asked = re.match(r"local\[(\d+)", master)
-    if asked:
-        return int(asked[1])
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _memory_to_use() -> int:
-    """Half of what the machine or the container has. Beyond 31 GiB the JVM's pointers double in size."""
+    """Half of the memory of the machine or container. Beyond 31 GiB the JVM's pointers double in size."""
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
     if limit.exists() and (text := limit.read_text().strip()).isdecimal():

@@ -1,34 +1,34 @@
-"""A last look at a chosen plan, by someone who did not choose it.
+"""An independent check of the chosen plan.
 
-The search keeps what it knows in the memo and trusts it. Here nothing of that is believed: facts are derived again from the
-leaves of the physical plan (`rederive`), layouts from what each operator says it does to its inputs, and every requirement
-is matched again, its proof checked step by step (`derivation`). What a node claims must follow from that (`claims`). Beside
-it stand rules that no property expresses: an aggregate done in halves is finished (`halves`), columns are there where they
-are read (`columns`), what is read from a spool is what was put there, and what was ordered comes out in order (`outputs`).
+The search trusts what the memo records. This package does not: facts are derived again from the leaves of the physical plan
+(`rederive`), layouts from the operators themselves, and every requirement is matched again, with each proof checked step by
+step (`derivation`). The layout recorded on a node must follow from that (`delivered`). Some rules are not expressed by
+properties: a partial aggregate is finished by a final one (`partial_aggregates`), a column exists where it is read
+(`columns`), a spool delivers what was written to it, and an ordered result is in order (`outputs`).
 
-A plan that fails is a fault of ours: an `InternalError` names the node, what it requires, and what it was given.
+A plan that fails is a bug in unshuffle. The `InternalError` names the node, its requirement, and what its input delivers.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unshuffle.verify.derivation import Derivation, Standing
+from unshuffle.verify.derivation import Derivation, DerivedNode
 from unshuffle.verify.outputs import check_outputs
 
 if TYPE_CHECKING:
-    from unshuffle.optimizer import Optimized
+    from unshuffle.optimizer import PlannedQuery
 
-__all__ = ["Derivation", "Standing", "derive", "verify"]
+__all__ = ["Derivation", "DerivedNode", "derive", "verify"]
 
 
-def verify(optimized: Optimized) -> None:
+def verify(optimized: PlannedQuery) -> None:
     """Raises an `InternalError` unless every requirement of the plan is met."""
     derive(optimized)
 
 
-def derive(optimized: Optimized) -> Derivation:
-    """What holds at every node of the plan, with the proofs; raises as `verify` does."""
+def derive(optimized: PlannedQuery) -> Derivation:
+    """The properties of every node of the plan, with the proofs. Raises as `verify` does."""
     derivation = Derivation({spool.number: spool for spool in optimized.spools})
     check_outputs(optimized, derivation)
     return derivation

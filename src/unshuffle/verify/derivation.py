@@ -1,8 +1,8 @@
 """The plan, derived again from its leaves: facts, layouts, and the proof of every requirement.
 
-What a node claims to deliver need not be all that can be derived of it, but it must follow from it. Matching gives a proof
-or what is missing; a proof is then checked by the rules alone, from what was derived to what is required, so that a mistake
-in matching would have to be made twice, in two forms, to go unseen.
+The layout recorded on a node may be weaker than the derived one, but must follow from it. Matching returns a proof or what is
+missing. Each proof is then checked by the inference rules alone, from the delivered layout to the requirement, so a mistake
+in matching goes unnoticed only if the rules make it too.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unshuffle.algebra import operators as ops
-from unshuffle.algebra.physical import Met, Physical
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
+from unshuffle.plan import physical
+from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import (
     Alternative,
-    Covering,
     Delivered,
     Dependencies,
     Exactly,
@@ -26,157 +25,164 @@ from unshuffle.properties import (
     Proof,
     Replicated,
     Required,
+    TargetedBroadcast,
     match,
     match_joint,
     project,
 )
-from unshuffle.properties.delivered import formula
-from unshuffle.properties.rules import first_bad_step
-from unshuffle.properties.through import through_project
-from unshuffle.verify.claims import check_claim, check_exchange, check_leaf, follows
+from unshuffle.properties.layouts.delivered import formula
+from unshuffle.properties.layouts.propagate import through_project
+from unshuffle.properties.matching.inference_rules import first_bad_step
 from unshuffle.verify.columns import check_columns
-from unshuffle.verify.halves import Unfinished, unfinished_after
-from unshuffle.verify.rederive import facts_after, read_back, untold
-from unshuffle.verify.refusal import refused
+from unshuffle.verify.delivered import check_exchange, check_recorded, check_scan, implies
+from unshuffle.verify.invalid_plan import invalid_plan
+from unshuffle.verify.partial_aggregates import PartialResult, partial_result_after
+from unshuffle.verify.rederive import facts_after, to_logical, without_search_results
 
 if TYPE_CHECKING:
-    from unshuffle.optimizer import Spool
+    from unshuffle.search.spools import Spool
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What holds of a node's result, and why the node may run: each input's requirement with its proof."""
+class SatisfiedRequirement:
+    """A requirement on an input, and the proof that the input satisfies it."""
 
-    node: Physical
+    required: Required
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedNode:
+    """The properties of a node's result, and the proofs that its inputs meet its requirements."""
+
+    node: PhysicalPlan
     facts: Dependencies
     delivered: Delivered
     alternative: Alternative
-    met: tuple[Met, ...]
-    joint: Proof | None
-    unfinished: Unfinished
+    satisfied: tuple[SatisfiedRequirement, ...]  # one for each input
+    joint_proof: Proof | None
+    partial: PartialResult | None
 
 
 class Derivation:
-    """The nodes of a plan with what was derived of each. A node that several read is derived once."""
+    """The nodes of a plan with their derived properties. A node with several consumers is derived once."""
 
     def __init__(self, spools: Mapping[int, Spool]) -> None:
         self._spools = spools
-        self._known: dict[int, Standing] = {}
-        self._opened: set[int] = set()  # spools whose plan is being derived
+        self._derived: dict[int, DerivedNode] = {}
+        self._open_spools: set[int] = set()  # spools whose plan is being derived
 
-    def of(self, node: Physical) -> Standing:
-        found = self._known.get(id(node))
-        if found is None:
-            found = self._known[id(node)] = self._derive(node)
-        return found
+    def of(self, node: PhysicalPlan) -> DerivedNode:
+        derived = self._derived.get(id(node))
+        if derived is None:
+            derived = self._derived[id(node)] = self._derive(node)
+        return derived
 
-    def _derive(self, node: Physical) -> Standing:
-        below = [self.of(each) for each in node.inputs]
-        if isinstance(node.operator, ops.ReadSpool):
-            return self._read(node, node.operator)
-        alternative = _named(node, node.operator.alternatives())
-        plan = read_back(node.operator, [each.columns for each in node.inputs])
+    def _derive(self, node: PhysicalPlan) -> DerivedNode:
+        inputs = [self.of(each) for each in node.inputs]
+        if isinstance(node.operator, physical.ReadSpool):
+            return self._derive_spool_read(node, node.operator)
+        alternative = _chosen_alternative(node, node.operator.alternatives())
+        plan = to_logical(node.operator, [each.columns for each in node.inputs])
         check_columns(node, plan)
-        facts = facts_after(plan, [each.facts for each in below])
-        operator = untold(node.operator, plan)
-        met = tuple(_met(node, place, below[place], wish) for place, wish in enumerate(alternative.children))
-        joint = _joint(node, alternative, below)
-        check_leaf(node)
-        if isinstance(node.operator, ops.Move):
-            check_exchange(node, node.operator, below[0].delivered, below[0].facts)
+        facts = facts_after(plan, [each.facts for each in inputs])
+        operator = without_search_results(node.operator, plan)
+        satisfied = tuple(_check_input(node, i, inputs[i], each) for i, each in enumerate(alternative.children))
+        joint_proof = _check_joint(node, alternative, inputs)
+        check_scan(node)
+        if isinstance(node.operator, physical.Exchange):
+            check_exchange(node, node.operator, inputs[0].delivered, inputs[0].facts)
         try:
-            delivered = operator.deliver([each.delivered for each in below], [each.facts for each in below])
+            delivered = operator.deliver([each.delivered for each in inputs], [each.facts for each in inputs])
         except (ExchangeError, ValueError) as problem:
-            raise refused(node, f"cannot run: {problem}") from problem
-        check_claim(node, delivered, facts)
-        return Standing(
-            node, facts, delivered, alternative, met, joint, unfinished_after(node, [b.unfinished for b in below])
-        )
+            raise invalid_plan(node, f"cannot run: {problem}") from problem
+        check_recorded(node, delivered, facts)
+        partial = partial_result_after(node, [each.partial for each in inputs])
+        return DerivedNode(node, facts, delivered, alternative, satisfied, joint_proof, partial)
 
-    def _read(self, node: Physical, operator: ops.ReadSpool) -> Standing:
-        """One use of what was computed once: the layout and the facts of that, under the columns of this use."""
+    def _derive_spool_read(self, node: PhysicalPlan, operator: physical.ReadSpool) -> DerivedNode:
+        """A spool read has the layout and the facts of the spool's plan, under its own columns."""
         spool = self._spools.get(operator.spool)
         if spool is None:
-            raise refused(node, f"reads the spool {operator.spool}, which nothing fills")
-        if operator.spool in self._opened:
-            raise refused(node, "reads a spool that is filled from itself")
+            raise invalid_plan(node, f"reads the spool {operator.spool}, which nothing fills")
+        if operator.spool in self._open_spools:
+            raise invalid_plan(node, "reads a spool that is filled from itself")
         if len(spool.plan.columns) != len(operator.columns):
-            raise refused(node, f"reads {len(operator.columns)} columns of a spool with {len(spool.plan.columns)}")
-        self._opened.add(operator.spool)
-        kept = self.of(spool.plan)
-        self._opened.discard(operator.spool)
-        if kept.unfinished is not None:
-            raise refused(node, f"reads {kept.unfinished} from a spool")
-        if isinstance(kept.delivered.partitioning, Replicated | Covering):
-            raise refused(node, "reads a spool that has rows several times")
-        names = dict(zip(operator.columns, spool.plan.columns, strict=True))
-        facts = project(kept.facts, renamed=names)
-        delivered = through_project(kept.delivered, kept.facts, (), names)
-        check_claim(node, delivered, facts)
-        if not follows(delivered, operator.layout, facts):
-            raise refused(node, f"claims that its spool is laid out {operator.layout}, which is {delivered}")
-        return Standing(node, facts, delivered, _named(node, operator.alternatives()), (), None, None)
+            raise invalid_plan(node, f"reads {len(operator.columns)} columns of a spool with {len(spool.plan.columns)}")
+        self._open_spools.add(operator.spool)
+        spooled = self.of(spool.plan)
+        self._open_spools.discard(operator.spool)
+        if spooled.partial is not None:
+            raise invalid_plan(node, f"reads {spooled.partial} from a spool")
+        if isinstance(spooled.delivered.partitioning, Replicated | TargetedBroadcast):
+            raise invalid_plan(node, "reads a spool of broadcast copies")
+        renamed = dict(zip(operator.columns, spool.plan.columns, strict=True))
+        facts = project(spooled.facts, renamed=renamed)
+        delivered = through_project(spooled.delivered, spooled.facts, (), renamed)
+        check_recorded(node, delivered, facts)
+        if not implies(delivered, operator.layout, facts):
+            raise invalid_plan(node, f"reads its spool as {operator.layout}, but it is {delivered}")
+        return DerivedNode(node, facts, delivered, _chosen_alternative(node, operator.alternatives()), (), None, None)
 
 
-def _named(node: Physical, alternatives: Sequence[Alternative]) -> Alternative:
+def _chosen_alternative(node: PhysicalPlan, alternatives: Sequence[Alternative]) -> Alternative:
     for each in alternatives:
         if each.name == node.alternative:
             if len(each.children) != len(node.inputs):
-                raise refused(node, f"takes {len(each.children)} inputs and has {len(node.inputs)}")
+                raise invalid_plan(node, f"takes {len(each.children)} inputs, but has {len(node.inputs)}")
             return each
-    raise refused(node, f"cannot run so; it can run {', '.join(each.name or 'in one way' for each in alternatives)}")
+    names = ", ".join(each.name or "in one way" for each in alternatives)
+    raise invalid_plan(node, f"has no such alternative; it can run {names}")
 
 
 # --- requirements
 
 
-def _met(node: Physical, place: int, given: Standing, wish: Required) -> Met:
-    found = match(given.delivered, wish, given.facts)
-    if not isinstance(found, Proof):
-        raise refused(
-            node, f"requires {wish} of input {place + 1}, which delivers {given.delivered}; missing is {found}"
+def _check_input(node: PhysicalPlan, position: int, input: DerivedNode, required: Required) -> SatisfiedRequirement:
+    outcome = match(input.delivered, required, input.facts)
+    if not isinstance(outcome, Proof):
+        raise invalid_plan(
+            node, f"requires {required} of input {position + 1}, which delivers {input.delivered}; missing is {outcome}"
         )
-    bad = first_bad_step(found, given.facts)
-    if bad is not None or not _leads(found, given, wish):
-        raise refused(node, f"rests on a proof that does not hold: {bad or found}")
-    return Met(wish, found)
+    bad = first_bad_step(outcome, input.facts)
+    if bad is not None or not _connects(outcome, input, required):
+        raise invalid_plan(node, f"rests on a proof that does not hold: {bad or outcome}")
+    return SatisfiedRequirement(required, outcome)
 
 
-def _leads(proof: Proof, given: Standing, wish: Required) -> bool:
-    """Does the proof begin with what is delivered and end with what is required?"""
-    place = [step for step in proof.steps if not isinstance(step.before, tuple)]
+def _connects(proof: Proof, input: DerivedNode, required: Required) -> bool:
+    """Does the proof begin with the delivered layout and end with the requirement?"""
+    partitioning = [step for step in proof.steps if not isinstance(step.before, tuple)]
     order = [step for step in proof.steps if isinstance(step.before, tuple)]
-    if order and (order[0].before != given.delivered.local or order[-1].after != wish.local):
+    if order and (order[0].before != input.delivered.local or order[-1].after != required.local):
         return False
-    if not order and given.delivered.local[: len(wish.local)] != wish.local:
+    if not order and input.delivered.local[: len(required.local)] != required.local:
         return False
-    if not place:
+    if not partitioning or isinstance(required.partitioning, Exactly):
         return True
-    layout = given.delivered.partitioning
-    begun = [formula(layout, given.facts)]
+    layout = input.delivered.partitioning
+    starts = [formula(layout, input.facts)]
     if isinstance(layout, Partitioned):
-        begun.append(layout.claim)  # with NULL keys anywhere, to an operator that does not look for them
-    if isinstance(wish.partitioning, Exactly):
-        return True
-    ends = getattr(wish.partitioning, "claim", None)
-    return place[0].before in begun and (ends is None or place[-1].after == ends)
+        starts.append(layout.formula)  # with NULL keys in any partition, for an operator that ignores NULL keys
+    end = getattr(required.partitioning, "formula", None)
+    return partitioning[0].before in starts and (end is None or partitioning[-1].after == end)
 
 
-def _joint(node: Physical, alternative: Alternative, below: Sequence[Standing]) -> Proof | None:
+def _check_joint(node: PhysicalPlan, alternative: Alternative, inputs: Sequence[DerivedNode]) -> Proof | None:
     if alternative.joint is None:
         return None
-    found = match_joint([(each.delivered, each.facts) for each in below], alternative.joint)
-    if not isinstance(found, Proof):
-        layouts = " and ".join(str(each.delivered.partitioning) for each in below)
-        raise refused(node, f"requires its inputs {alternative.joint}, but has {layouts}: {found}")
-    return found
+    outcome = match_joint([(each.delivered, each.facts) for each in inputs], alternative.joint)
+    if not isinstance(outcome, Proof):
+        layouts = " and ".join(str(each.delivered.partitioning) for each in inputs)
+        raise invalid_plan(node, f"requires its inputs {alternative.joint}, but has {layouts}: {outcome}")
+    return outcome
 
 
-def check_planned(root: Standing, columns: tuple[Column, ...]) -> None:
-    """A root is finished, is no copy, and has the columns that were asked for."""
-    if root.unfinished is not None:
-        raise refused(root.node, f"ends with {root.unfinished}")
-    if isinstance(root.delivered.partitioning, Replicated | Covering):
-        raise refused(root.node, "would yield rows once for each partition that has a copy")
+def check_root(root: DerivedNode, columns: tuple[Column, ...]) -> None:
+    """A root delivers no partial result and no broadcast copies, and has the required columns."""
+    if root.partial is not None:
+        raise invalid_plan(root.node, f"ends with {root.partial}")
+    if isinstance(root.delivered.partitioning, Replicated | TargetedBroadcast):
+        raise invalid_plan(root.node, "delivers a row once for each partition that has a copy")
     if root.node.columns != columns:
-        raise InternalError(f"the plan yields {root.node.columns} where {columns} are asked for")
+        raise InternalError(f"the plan delivers {root.node.columns}, but {columns} are required")

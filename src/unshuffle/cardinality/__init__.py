@@ -1,0 +1,1 @@
+"""Estimates of rows, bytes and distinct values."""

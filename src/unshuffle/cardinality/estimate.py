@@ -1,0 +1,330 @@
+"""Estimates an operator's rows and the statistics of its columns.
+
+`estimate` sees one operator, the estimates of its inputs and the facts of its result. The estimate belongs to a group of the
+memo, that is, to all plans with the same result. It is computed for every group, so it shares as much as possible with the
+estimates of the inputs. Estimates guide plans and never change results, so an operator without a rule here is assumed to
+return its input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from unshuffle.cardinality.expression_statistics import expression_statistics
+from unshuffle.cardinality.grouping import distinct, expand, group_by, grouped, grouping_sets
+from unshuffle.cardinality.joins import join
+from unshuffle.cardinality.relation_estimate import (
+    Estimate,
+    Origin,
+    Relation,
+    base_estimate,
+    distinct_after,
+    remaining_rows,
+)
+from unshuffle.cardinality.selectivity import restriction
+from unshuffle.catalog.schema import Column
+from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics, default_width
+from unshuffle.constants import ASSUMED
+from unshuffle.plan import logical
+from unshuffle.plan.expressions import AggregateCall, Expression, Literal, Ref, WindowCall, columns_of
+from unshuffle.plan.functions.windows import RANKINGS
+from unshuffle.plan.predicates import conjuncts
+from unshuffle.properties.facts.dependencies import Dependencies
+
+__all__ = ("Estimate", "distinct_after", "estimate")
+
+
+def estimate(node: logical.Plan, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    """The estimate of an operator's result, which has these facts."""
+    rule = _RULES.get(type(node))
+    if rule is not None:
+        return rule(node, inputs, facts)
+    if len(inputs) == 1:
+        return _same(node, inputs, facts)
+    return _unknown(node.columns, max((each.rows for each in inputs), default=ASSUMED.table_rows), facts)
+
+
+# --- leaves
+
+
+def _scan(node: logical.Scan, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    statistics = node.statistics
+    if statistics is not None:
+        columns = dict(statistics.columns)
+        rows, guessed = float(statistics.rows), any(column not in columns for column in node.columns)
+    else:
+        columns, guessed = {}, True
+        if node.files.rows is not None:
+            rows = float(node.files.rows)
+        elif node.files.bytes is not None:
+            rows = max(1.0, node.files.bytes / max(1.0, sum(default_width(c.type) for c in node.columns)))
+        else:
+            rows = ASSUMED.table_rows
+    for key in node.keys:
+        if len(key) == 1:
+            (column,) = key
+            columns[column] = _with_distinct(columns.get(column, UNKNOWN_COLUMN), rows)
+    order_dependencies = statistics.order_dependencies if statistics is not None else ()
+    return base_estimate(node.columns, rows, columns, guessed, facts, order_dependencies)
+
+
+def _with_distinct(known: ColumnStatistics, distinct: float) -> ColumnStatistics:
+    if known.distinct == distinct:
+        return known
+    return ColumnStatistics(
+        distinct, known.null_fraction, known.low, known.high, known.width, known.common, known.histogram
+    )
+
+
+def _unknown(names: Iterable[Column], rows: float, facts: Dependencies) -> Estimate:
+    return base_estimate(names, rows, {}, True, facts)
+
+
+def _table_scan(node: logical.TableScan, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    if node.rows is not None:
+        return base_estimate(node.columns, float(node.rows), {}, False, facts)
+    return _unknown(node.columns, ASSUMED.table_rows, facts)
+
+
+def _values(node: logical.Values, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    rows = float(len(node.rows))
+    columns: dict[Column, ColumnStatistics] = {}
+    for place, column in enumerate(node.columns):
+        written = [row[place] for row in node.rows]
+        if all(isinstance(value, Literal) for value in written):
+            columns[column] = _exact([value.value for value in written if isinstance(value, Literal)])
+    return base_estimate(node.columns, rows, columns, False, facts)
+
+
+def _exact(values: Sequence[Any]) -> ColumnStatistics:
+    """The exact statistics of literal values."""
+    present = [value for value in values if value is not None]
+    counts: dict[Any, int] = {}
+    for value in present:
+        counts[value] = counts.get(value, 0) + 1
+    try:
+        low, high = min(present, default=None), max(present, default=None)
+    except TypeError:
+        low = high = None
+    width = (
+        sum(map(len, present)) / len(present) if present and all(isinstance(v, str | bytes) for v in present) else None
+    )
+    common = sorted(((value, count / len(values)) for value, count in counts.items()), key=lambda pair: -pair[1])
+    nulls = 1.0 - len(present) / len(values) if values else 0.0
+    return ColumnStatistics(float(len(counts)), nulls, low, high, width, tuple(common[:100]))
+
+
+# --- one input
+
+
+def _same(node: Any, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    return inputs[0].with_facts(facts)
+
+
+def _filter(node: logical.Filter, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    return restriction(conjuncts(node.predicate), inputs[0]).applied_to(inputs[0], facts)
+
+
+def _project(node: logical.Project, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    input = inputs[0]
+    if all(type(expression) is Ref and expression.column == column for column, expression in node.outputs):
+        return _same(node, inputs, facts)
+    columns: dict[Column, ColumnStatistics] = {}
+    origins: dict[Column, tuple[Origin, ...]] = {}
+    remaining = input.remaining
+    guessed = input.guessed
+    for column, expression in node.outputs:
+        if type(expression) is Ref:
+            known = input.columns.get(expression.column)
+            origins[column] = input.origins.get(expression.column, ())
+        else:
+            known = expression_statistics(expression, input)
+            origin = _origin_of(expression, column, input)
+            origins[column] = (origin,)
+            if origin[0] not in remaining:
+                remaining = {**remaining, origin[0]: input.rows}
+        if known is not None and known is not UNKNOWN_COLUMN:
+            columns[column] = known
+        else:
+            guessed = True
+    return Estimate(input.rows, columns, guessed, facts, origins, remaining, input.own)
+
+
+def _origin_of(expression: Expression, column: Column, input: Estimate) -> Origin:
+    """An expression over one relation's columns belongs to that relation, any other expression to a new relation."""
+    relations = {relation for part in columns_of(expression) for relation in input.relations(part)[:1]}
+    return (relations.pop() if len(relations) == 1 else Relation(input.rows, input.facts), column)
+
+
+def _window(node: logical.Window, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    input = inputs[0]
+    columns = dict(input.columns)
+    origins = dict(input.origins)
+    relation = Relation(input.rows, facts)
+    for column, call in node.calls:
+        origins[column] = ((relation, column),)
+        columns[column] = _windowed(call, input)
+    return Estimate(
+        input.rows, columns, input.guessed, facts, origins, {**input.remaining, relation: input.rows}, input.own
+    )
+
+
+def _windowed(call: WindowCall, input: Estimate) -> ColumnStatistics:
+    by = [part.column for part in call.partition if isinstance(part, Ref)]
+    groups = max(1.0, input.distinct(by)) if by else 1.0
+    each = max(1.0, input.rows / groups)
+    if call.call.function in RANKINGS:
+        return ColumnStatistics(each, 0.0, 1, max(1, round(each)))
+    if call.call.function == "ntile":
+        return ColumnStatistics(min(each, 10.0))
+    whole = isinstance(call.call, AggregateCall) and not call.order
+    return ColumnStatistics(groups if whole else max(1.0, input.rows))
+
+
+def _limit(node: logical.Limit, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    input = inputs[0]
+    rows = max(0.0, input.rows - node.offset)
+    if node.count is not None:
+        rows = min(rows, float(node.count))
+    kept = rows / input.rows if input.rows > 0.0 else 1.0
+    remaining = remaining_rows(input.remaining, input.rows, kept, {})
+    return Estimate(rows, input.columns, input.guessed, facts, input.origins, remaining, input.own)
+
+
+# --- several inputs
+
+
+def _set_operation(node: logical.SetOperation, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    guessed = any(each.guessed for each in inputs)
+    sources = [plan.columns for plan in node.inputs]
+    if node.kind is logical.SetKind.UNION:
+        rows = sum(each.rows for each in inputs)
+        columns = {}
+        for place, column in enumerate(node.columns):
+            known = _united([(each, names[place]) for each, names in zip(inputs, sources, strict=True)], rows)
+            if known is not None:
+                columns[column] = known
+        whole = base_estimate(node.columns, rows, columns, guessed, facts)
+        if node.all:
+            return whole
+        rows = whole.distinct(node.columns)
+        return base_estimate(node.columns, rows, columns, guessed, facts)
+    left, right = inputs
+    ours, theirs = left.distinct(sources[0]), right.distinct(sources[1])
+    both = min(ours, theirs) * ASSUMED.intersection
+    if node.kind is logical.SetKind.INTERSECT:
+        rows = min(left.rows, right.rows) * ASSUMED.intersection if node.all else both
+    else:
+        rows = max(left.rows - right.rows, left.rows * ASSUMED.intersection) if node.all else max(0.0, ours - both)
+    pairs = zip(node.columns, sources[0], strict=True)
+    columns = {column: grouped(source, left, rows) for column, source in pairs if source in left.columns}
+    return base_estimate(node.columns, rows, columns, True, facts)
+
+
+def _united(sources: Sequence[tuple[Estimate, Column]], rows: float) -> ColumnStatistics | None:
+    """One column of a union. The values of columns that nearly identify a row add up; columns with few values share them."""
+    distinct, most, nulls, wide, kept = 0.0, 0.0, 0.0, 0.0, 0.0
+    lows, highs = [], []
+    for each, column in sources:
+        known = each.columns.get(column)
+        if known is None or known.distinct is None:
+            return None
+        present = min(known.distinct, each.distinct((column,)))
+        share = present / each.rows if each.rows > 0.0 else 1.0
+        most = max(most, present)
+        distinct += present * share
+        nulls += known.null_fraction * each.rows
+        wide += (known.width or 0.0) * each.rows
+        kept += each.rows if known.width is not None else 0.0
+        lows.append(known.low)
+        highs.append(known.high)
+    try:
+        low = min(lows) if None not in lows else None
+        high = max(highs) if None not in highs else None
+    except TypeError:
+        low = high = None
+    width = wide / kept if kept > 0.0 else None
+    return ColumnStatistics(min(rows, max(most, distinct)), nulls / rows if rows > 0.0 else 0.0, low, high, width)
+
+
+# --- user-defined operators: see `constants` for the assumptions
+
+
+def _process(node: logical.Process, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    return _user_defined(node.columns, inputs[0].rows, node.readonly, inputs, facts)
+
+
+def _reduce(node: logical.Reduce, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    return _user_defined(node.columns, inputs[0].distinct(node.keys), node.readonly, inputs, facts)
+
+
+def _combine(node: logical.Combine, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    left, right = inputs
+    rows = max(left.distinct(node.left_keys), right.distinct(node.right_keys))
+    return _user_defined(node.columns, rows, node.readonly, inputs, facts)
+
+
+def _user_defined(
+    names: Sequence[Column],
+    rows: float,
+    readonly: Sequence[tuple[Column, Column]],
+    inputs: Sequence[Estimate],
+    facts: Dependencies,
+) -> Estimate:
+    columns: dict[Column, ColumnStatistics] = {}
+    for out, source in readonly:
+        for each in inputs:
+            if source in each.origins and source in each.columns:
+                columns[out] = _with_distinct(each.columns[source], min(rows, each.distinct((source,))))
+    return base_estimate(names, rows, columns, True, facts)
+
+
+# --- foreign operators and sharing
+
+
+def _foreign(node: logical.Foreign, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    return _unknown(node.columns, max((each.rows for each in inputs), default=ASSUMED.table_rows), facts)
+
+
+def _reference(node: logical.Reference, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
+    """The same rows again. Two uses of a rowset are independent, so each has relations of its own."""
+    input = inputs[0]
+    if node.columns == node.rowset.columns:
+        return _same(node, inputs, facts)
+    copies = {relation: replace(relation) for relation in input.remaining}
+    columns: dict[Column, ColumnStatistics] = {}
+    origins: dict[Column, tuple[Origin, ...]] = {}
+    for column, source in zip(node.columns, node.rowset.columns, strict=True):
+        if source in input.columns:
+            columns[column] = input.columns[source]
+        origins[column] = tuple((copies[relation], name) for relation, name in input.origins.get(source, ()))
+    remaining = {copies[relation]: count for relation, count in input.remaining.items()}
+    own = {(copies[relation], name): share for (relation, name), share in input.own.items()}
+    return Estimate(input.rows, columns, input.guessed, facts, origins, remaining, own)
+
+
+_RULES: dict[type, Callable[[Any, Sequence[Estimate], Dependencies], Estimate]] = {
+    logical.Scan: _scan,
+    logical.TableScan: _table_scan,
+    logical.Values: _values,
+    logical.Project: _project,
+    logical.Filter: _filter,
+    logical.GroupBy: group_by,
+    logical.GroupingSets: grouping_sets,
+    logical.FinalGroupBy: group_by,
+    logical.Expand: expand,
+    logical.Distinct: distinct,
+    logical.Window: _window,
+    logical.Sort: _same,
+    logical.Limit: _limit,
+    logical.Join: join,
+    logical.SetOperation: _set_operation,
+    logical.Process: _process,
+    logical.Reduce: _reduce,
+    logical.Combine: _combine,
+    logical.Foreign: _foreign,
+    logical.Shared: _same,
+    logical.Reference: _reference,
+}

@@ -1,0 +1,1 @@
+"""Keys and functional dependencies of stored data: discovered by `analyze`, or declared and checked."""

@@ -1,0 +1,146 @@
+"""Constraints that were checked and hold, stored as JSON so that unchanged files are never checked twice.
+
+    data                    stored beside it as
+    a folder FOLDER         FOLDER/_unshuffle/checks.json
+    a file DIR/NAME         DIR/_NAME.checks.json
+
+or in the catalog folder, where statistics are stored too. A result names the files that were read, with their sizes and
+modification times, and how they were read: the same bytes read as another type are other values. It is valid for these files
+and for any subset of them, because a key or dependency of all rows holds for some of the rows. Where nothing can be written,
+only the session remembers its results.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
+from unshuffle.catalog.files import DataFile, absolute, is_uri
+from unshuffle.catalog.statistics.file_fingerprints import FileFingerprint, all_unchanged
+from unshuffle.catalog.statistics.persistence import statistics_path, write_atomically
+from unshuffle.errors import FileProblem
+
+_FORMAT = "unshuffle checks"
+_VERSION = 1
+_MAX_RESULTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """A constraint that holds for some files when they are read in a certain way."""
+
+    constraint: Constraint
+    reading: str
+    files: tuple[FileFingerprint, ...]
+
+
+class CheckResults:
+    """All results for the data at a path: the stored ones and those of this session."""
+
+    def __init__(self, root: str, store: Path | None) -> None:
+        self._root = root
+        self._store = store
+        self._in_session: tuple[CheckResult, ...] = ()
+
+    def holds(self, constraint: Constraint, reading: str, files: Sequence[DataFile]) -> bool:
+        return any(
+            result.constraint == constraint
+            and result.reading == reading
+            and all_unchanged(result.files, self._root, files)
+            for result in (*self._in_session, *self._stored())
+        )
+
+    def add(self, result: CheckResult, store: bool = True) -> None:
+        """Puts the newest result first and drops an older one of the same constraint."""
+        self._in_session = _added(result, self._in_session)
+        if store and self._store is not None and all(file.modified is not None for file in result.files):
+            # The data may be read-only; then nothing is stored.
+            with suppress(FileProblem, ValueError):
+                write_atomically(self._store, _encoded(self._root, _added(result, self._stored())))
+
+    def _stored(self) -> tuple[CheckResult, ...]:
+        if self._store is None:
+            return ()
+        try:
+            stat = self._store.stat()
+        except OSError:
+            return ()
+        return _loaded(self._store, stat.st_mtime_ns, stat.st_size, stat.st_ino)
+
+
+def check_results_path(root: str, catalog: str | Path | None) -> Path | None:
+    """Where the results for the data at a path are stored: next to its statistics."""
+    path = statistics_path(root, catalog)
+    if path is None:
+        return None
+    if catalog is not None:
+        return path.with_suffix(".checks.json")
+    return path.with_name(path.name.removesuffix("statistics.json") + "checks.json")
+
+
+def common_root(paths: Sequence[str], base: str | None) -> str:
+    """The one path that stands for what a scan reads: its own path, or the common parent folder."""
+    if base is not None:
+        return absolute(base)
+    if len(paths) == 1:
+        return absolute(paths[0])
+    folders = [os.path.dirname(absolute(path)) for path in paths]
+    # Paths outside the root are stored as absolute paths, so any folder will do where there is no common parent.
+    return folders[0] if any(map(is_uri, folders)) else os.path.commonpath(folders)
+
+
+def _added(result: CheckResult, others: Sequence[CheckResult]) -> tuple[CheckResult, ...]:
+    rest = (each for each in others if (each.constraint, each.reading) != (result.constraint, result.reading))
+    return (result, *rest)[:_MAX_RESULTS]
+
+
+@lru_cache(maxsize=64)
+def _loaded(path: Path, *_: int) -> tuple[CheckResult, ...]:
+    """A file that is damaged or of another version counts as empty: the checks are repeated."""
+    try:
+        return _decoded(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return ()
+
+
+def _encoded(root: str, results: Sequence[CheckResult]) -> dict[str, Any]:
+    """Most results are of the same files, so each set of files is written once."""
+    sets = list(dict.fromkeys(result.files for result in results))
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "path": root,
+        "checks": [
+            {**_encoded_constraint(result.constraint), "read": result.reading, "files": sets.index(result.files)}
+            for result in results
+        ],
+        "files": [[{"path": f.path, "size": f.size, "modified": f.modified} for f in each] for each in sets],
+    }
+
+
+def _encoded_constraint(constraint: Constraint) -> dict[str, Any]:
+    match constraint:
+        case DeclaredKey(columns):
+            return {"key": list(columns)}
+        case DeclaredDependency(determinant, dependent):
+            return {"from": list(determinant), "to": list(dependent)}
+
+
+def _decoded(content: dict[str, Any]) -> tuple[CheckResult, ...]:
+    if content["format"] != _FORMAT or content["version"] != _VERSION:
+        return ()
+    sets = [tuple(FileFingerprint(f["path"], f["size"], f["modified"]) for f in each) for each in content["files"]]
+    return tuple(CheckResult(_decoded_constraint(c), c["read"], sets[c["files"]]) for c in content["checks"])
+
+
+def _decoded_constraint(content: dict[str, Any]) -> Constraint:
+    if "key" in content:
+        return DeclaredKey(tuple(content["key"]))
+    return DeclaredDependency(tuple(content["from"]), tuple(content["to"]))

@@ -1,0 +1,5 @@
+"""`python -m unshuffle.cli`."""
+
+from unshuffle.cli import main
+
+main()

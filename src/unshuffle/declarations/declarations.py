@@ -1,0 +1,147 @@
+"""The constraints that a session's user declared on tables and files, and their place in the walk of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from unshuffle.catalog import files
+from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
+from unshuffle.catalog.schema import Column, Dependency
+from unshuffle.declarations.checking import CheckProgress, ConstraintChecker, ConstraintCounter
+from unshuffle.declarations.declared_constraint import BoundScript, DeclaredConstraint, Leaf, Rowset, with_facts
+from unshuffle.errors import DeclarationProblem, NameProblem, did_you_mean
+from unshuffle.plan.logical import Declared, Project, Scan, Script, TableScan
+
+CheckMode = Literal["data", "trust"]
+
+
+@dataclass(frozen=True, slots=True)
+class _TableConstraint:
+    """A constraint on a table, for all queries that read the table."""
+
+    label: str
+    paths: tuple[str, ...]  # of the table's files; empty for a table that only Spark knows
+    name: tuple[str, ...]
+    constraint: Constraint
+    is_trusted: bool
+
+    def applies_to(self, rowset: Scan | TableScan) -> bool:
+        """Whether a rowset reads the table, or some of its files."""
+        if isinstance(rowset, TableScan):
+            return self.is_on_table(rowset.name)
+        folders = [files.absolute(path) for path in self.paths]
+        read = [files.absolute(path) for path in _paths(rowset)]
+        return all(any(path == folder or path.startswith(folder + "/") for folder in folders) for path in read)
+
+    def is_on_table(self, name: Sequence[str]) -> bool:
+        return [part.lower() for part in self.name] == [part.lower() for part in name]
+
+
+class Declarations:
+    """The constraints that a session's user declared on tables. Binders attach them; `check` checks them."""
+
+    def __init__(
+        self,
+        catalog: str | Path | None = None,
+        counter: Callable[[], ConstraintCounter] | None = None,
+        on_progress: CheckProgress | None = None,
+    ) -> None:
+        self._checker = ConstraintChecker(catalog, counter, on_progress)
+        self._on_tables: list[_TableConstraint] = []
+
+    def declare(self, label: str, rowset: Scan | TableScan, constraint: Constraint, mode: CheckMode) -> None:
+        """Adds a constraint on a table for all later queries, after checking it."""
+        if mode not in ("data", "trust"):
+            raise DeclarationProblem(f"check={mode!r} is neither 'data' nor 'trust'")
+        constraint = _resolved(label, constraint, rowset.columns)
+        paths, name = ((), rowset.name) if isinstance(rowset, TableScan) else (_paths(rowset), ())
+        if mode == "data":
+            self._check(DeclaredConstraint(label, rowset, constraint))
+        new = _TableConstraint(label, paths, name, constraint, mode == "trust")
+        others = [each for each in self._on_tables if replace(each, is_trusted=new.is_trusted) != new]
+        self._on_tables = [*others, new]
+
+    def attach(self, rowset: Leaf) -> tuple[Leaf, list[DeclaredConstraint]]:
+        """The rowset with the facts declared on its table, or on a folder that contains its files; and the constraints
+        that these facts rest on. Nothing is checked yet."""
+        names = {column.name for column in rowset.columns}
+        # Some of a table's files may lack a column that comes from a folder's name.
+        matching = [e for e in self._on_tables if e.applies_to(rowset) and names.issuperset(e.constraint.columns)]
+        constraints = [
+            DeclaredConstraint(each.label, rowset, each.constraint, is_trusted=each.is_trusted) for each in matching
+        ]
+        return with_facts(rowset, (each.constraint for each in matching)), constraints
+
+    def is_declared_on(self, table: Sequence[str]) -> bool:
+        """Whether a constraint was declared on a table of this name, rather than on files."""
+        return any(each.is_on_table(table) for each in self._on_tables)
+
+    def check(self, bound: BoundScript) -> Script:
+        """The script, with a note on each of its constraints. Raises a DeclarationProblem if the data contradicts one."""
+        constraints = bound.constraints
+        for index, each in enumerate(constraints):
+            if not each.is_trusted:
+                self._check(_after(constraints[:index], each))
+        notes = (Declared(each.label, str(each.constraint), not each.is_trusted) for each in constraints)
+        return replace(bound.script, declared=tuple(dict.fromkeys(notes)))
+
+    def _check(self, declared: DeclaredConstraint) -> None:
+        if not replace(declared, rowset=self._without_trusted(declared.rowset)).follows_from_facts:
+            self._checker.check(declared)
+
+    def _without_trusted(self, rowset: Rowset) -> Rowset:
+        """The rowset without trusted facts. Nobody checked these, so no other constraint may be derived from them."""
+        if isinstance(rowset, Project):
+            scan = rowset.child
+            return replace(rowset, child=self._without_trusted(scan)) if isinstance(scan, Scan) else rowset
+        trusted = [each.constraint for each in self._on_tables if each.is_trusted and each.applies_to(rowset)]
+        keys = {frozenset(each.columns) for each in trusted if isinstance(each, DeclaredKey)}
+        dependencies = [each for each in trusted if isinstance(each, DeclaredDependency)]
+
+        def is_trusted(fact: Dependency) -> bool:
+            left, right = ({column.name for column in side} for side in (fact.determinant, fact.dependent))
+            return any(left == set(each.determinant) and right <= set(each.dependent) for each in dependencies)
+
+        return replace(
+            rowset,
+            keys=tuple(key for key in rowset.keys if frozenset(column.name for column in key) not in keys),
+            dependencies=tuple(fact for fact in rowset.dependencies if not is_trusted(fact)),
+        )
+
+
+def _after(earlier: Iterable[DeclaredConstraint], declared: DeclaredConstraint) -> DeclaredConstraint:
+    """The constraint on a rowset with the facts that were checked before it: after KEY (a), a -> b needs no check."""
+    rowset = declared.rowset
+    if not isinstance(rowset, Scan):
+        return declared
+    checked = [each.constraint for each in earlier if each.rowset is rowset and not each.is_trusted]
+    return replace(declared, rowset=with_facts(rowset, checked))
+
+
+def _resolved(label: str, constraint: Constraint, columns: Sequence[Column]) -> Constraint:
+    """The constraint in the spelling of the table's columns. Column names compare without case."""
+    spelling = {column.name.lower(): column.name for column in columns}
+
+    def resolved(names: Sequence[str], kind: str) -> tuple[str, ...]:
+        if not names:
+            raise DeclarationProblem(f"{kind} of {label!r} names no column")
+        for name in names:
+            if not isinstance(name, str) or name.lower() not in spelling:
+                hint = did_you_mean(str(name), spelling.values()) or f"there are: {', '.join(spelling.values())}"
+                raise NameProblem(f"{label!r} has no column {name!r}", hint=hint)
+        return tuple(dict.fromkeys(spelling[name.lower()] for name in names))
+
+    match constraint:
+        case DeclaredKey(names):
+            return DeclaredKey(resolved(names, "a key"))
+        case DeclaredDependency(determinant, dependent):
+            kind = "a dependency"
+            return DeclaredDependency(resolved(determinant, kind), resolved(dependent, kind))
+
+
+def _paths(scan: Scan) -> tuple[str, ...]:
+    """The paths that a constraint on a scan's table is stored under. A stream has one path for all its versions."""
+    return scan.files.paths if scan.stream is None else (scan.stream.path,)

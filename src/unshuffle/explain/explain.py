@@ -1,0 +1,118 @@
+"""The output of `unshuffle explain`, in each of its formats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from json import dumps
+from typing import Literal
+
+from unshuffle.explain.phrases import numbers
+from unshuffle.explain.render import json as render_json
+from unshuffle.explain.render.dot import dot
+from unshuffle.explain.render.html import page
+from unshuffle.explain.render.logical import tree
+from unshuffle.explain.render.physical import PlanDrawing
+from unshuffle.explain.render.reasons import ReasonText
+from unshuffle.explain.render.text import table, text
+from unshuffle.explain.render.top_k_plans import ranked_json, ranked_text
+from unshuffle.explain.why import Reasons
+from unshuffle.optimizer import PlannedQuery
+from unshuffle.plan.logical import Declared, Script
+from unshuffle.plan.physical import Exchange
+
+ExplainFormat = Literal["text", "json", "dot", "html"]
+
+
+def physical(
+    title: str,
+    plans: Sequence[PlannedQuery],
+    reasons: Reasons,
+    format: ExplainFormat,
+    why: bool,
+    declared: Sequence[Declared] = (),
+) -> str:
+    """The best of some plans, the reasons for its exchanges and sorts, and how the other plans differ from it."""
+    optimized = plans[0]
+    drawing = PlanDrawing(optimized)
+    reason_text = ReasonText(drawing, reasons)
+    match format:
+        case "json":
+            explanation = render_json.explanation(drawing, reason_text)
+            explanation["declared"] = render_json.declared_json(declared)
+            if len(plans) > 1:
+                explanation["plans"] = ranked_json(plans)
+            return dumps(explanation, indent=2, ensure_ascii=False)
+        case "dot":
+            return dot(drawing.roots())
+        case "html":
+            texts = {"Summary": "\n".join([*_summary(optimized, reasons), *_declared(declared)])}
+            texts |= {"Why": reason_text.text()} if why else {}
+            texts |= {"Other plans": ranked_text(plans)} if len(plans) > 1 else {}
+            return page(title, drawing.roots(), texts=texts)
+        case "text":
+            parts = [table(drawing.roots()), "\n".join([*_summary(optimized, reasons), *_declared(declared)])]
+            if why:
+                parts.append(reason_text.text())
+            elif reasons.kept or reasons.avoided:
+                parts[-1] += "\nUse --why to see what requires each of them, and what would make it unnecessary."
+            if len(plans) > 1:
+                parts.append(ranked_text(plans))
+            return "\n\n".join(parts)
+
+
+def logical(title: str, script: Script, format: ExplainFormat) -> str:
+    """A bound script, before it is optimized."""
+    match format:
+        case "json":
+            return dumps(render_json.logical_explanation(script), indent=2, ensure_ascii=False)
+        case "dot":
+            return dot(tree(script))
+        case "html":
+            return page(title, tree(script))
+        case "text":
+            fallbacks = [f"Falls back to Spark: {node.reason}." for node in script.foreign]
+            notes = [*_declared(script.declared), *fallbacks]
+            return "\n".join([text(tree(script)), *(["", *notes] if notes else [])])
+
+
+def _declared(declared: Sequence[Declared]) -> Iterator[str]:
+    for each in declared:
+        how = "checked on the data" if each.checked else "trusted, not checked"
+        yield f"Declared: {each.what} of {each.rowset}, {how}."
+
+
+def _summary(optimized: PlannedQuery, reasons: Reasons) -> Iterator[str]:
+    exchanges = [each.node for each in reasons.kept if isinstance(each.node.operator, Exchange)]
+    sorts = len(reasons.kept) - len(exchanges)
+    moved = numbers.size(sum(node.size.bytes for node in exchanges))
+    yield f"Estimated time {numbers.seconds(optimized.cost)}; planned in {numbers.seconds(optimized.optimize_ms / 1e3)}."
+    counted = numbers.counted(len(exchanges), "exchange") + (f" of {moved}" if exchanges else "")
+    yield f"The plan has {counted} and {numbers.counted(sorts, 'sort')}; {_avoided(reasons)}."
+    for rule, count in Counter(each.rule for each in optimized.super_operators).items():
+        yield f"Super-operator {rule}: one pass instead of {numbers.counted(count, 'part')} of the query."
+    for note in optimized.trace.notes:
+        yield f"Note: {note}."
+    for fallback in optimized.spark_fallbacks:
+        yield f"Falls back to Spark: {fallback.reason}."
+    yield _settings(optimized)
+
+
+def _settings(optimized: PlannedQuery) -> str:
+    """Which settings the plan will run under."""
+    target = optimized.target
+    planned_for = f"Planned for {numbers.counted(target.machine.cores, 'core')}"
+    if not optimized.settings:
+        return f"{planned_for}; runs under the settings of the Spark session."
+    chosen = ", ".join(f"{key}={_setting(value)}" for key, value in optimized.settings.items())
+    return f"{planned_for}; runs in a session of its own with {chosen}."
+
+
+def _setting(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _avoided(reasons: Reasons) -> str:
+    exchanges = sum(len(each.inputs) for each in reasons.avoided if each.kind == "exchange")
+    sorts = sum(each.kind == "sort" for each in reasons.avoided)
+    return f"{numbers.counted(exchanges, 'exchange')} and {numbers.counted(sorts, 'sort')} of plain Spark are avoided"

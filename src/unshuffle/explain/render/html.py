@@ -1,0 +1,75 @@
+"""A plan, and the measurements of a run, as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from unshuffle.explain.phrases import numbers
+from unshuffle.explain.render.node import ENFORCERS, DisplayNode
+from unshuffle.results import Measured
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; color: #1b1f24; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: .2rem 1rem .2rem 0; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+ul.plan, ul.plan ul { list-style: none; margin: 0; padding-left: 1.4rem; border-left: 1px solid #c8ccd1; }
+ul.plan li { margin: .3rem 0; } .operator { font-weight: 600; color: #0b5cad; } .moves { color: #b35900; }
+.fact { color: #57606a; } .rows { color: #1a7f37; } .layout { color: #8250df; }
+code { font-size: .85em; overflow-wrap: anywhere; } pre { white-space: pre-wrap; font-size: .85em; }
+"""
+
+
+def page(
+    title: str,
+    nodes: Sequence[DisplayNode],
+    measured: Mapping[str, object] | None = None,
+    texts: Mapping[str, str] | None = None,
+) -> str:
+    """`texts` are further sections, by heading."""
+    body = [f"<h1>{escape(title)}</h1>"]
+    if measured:
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td class=number>{escape(str(value))}</td></tr>"
+            for name, value in measured.items()
+        )
+        body.append(f"<h2>Run</h2><table>{rows}</table>")
+    body.append("<h2>Plan</h2>")
+    body += [f"<ul class=plan>{_item(node)}</ul>" for node in nodes]
+    body += [f"<h2>{escape(head)}</h2><pre>{escape(text)}</pre>" for head, text in (texts or {}).items()]
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>\n"
+
+
+def _item(node: DisplayNode) -> str:
+    facts = "".join(
+        f" <span class=fact>{escape(name)}</span> <code>{escape(value)}</code>" for name, value in node.facts
+    )
+    below = f"<ul>{''.join(_item(child) for child in node.children)}</ul>" if node.children else ""
+    kind = "operator moves" if node.operator in ENFORCERS else "operator"
+    return f'<li><span class="{kind}">{escape(node.operator)}</span>{facts}{_numbers(node)}{below}</li>'
+
+
+def _numbers(node: DisplayNode) -> str:
+    if node.execution is None:
+        return "" if node.rows is None else f" <span class=rows>{node.rows:,} rows</span>"
+    execution = node.execution
+    layout = f" <span class=layout>→ {escape(execution.layout)}</span>" if execution.changes_layout else ""
+    shown = [numbers.rows(execution.rows), numbers.size(execution.bytes)]
+    shown += [numbers.seconds(execution.seconds)] if execution.seconds > 0 else []
+    return f"{layout} <span class=rows>{', '.join(shown)}</span>"
+
+
+def run_page(title: str, nodes: Sequence[DisplayNode], measured: Measured) -> str:
+    """A plan with what its run measured."""
+    shown = {
+        "seconds": f"{measured.seconds[-1]:.2f}",
+        "exchanges": measured.exchanges,
+        "shuffled": f"{measured.shuffle_bytes:,} bytes",
+        "spilled": f"{measured.spill_bytes:,} bytes",
+        "task seconds": f"{measured.task_seconds:.2f}",
+        "memory of a task": f"{measured.peak_memory_bytes:,} bytes",
+        "rows": f"{measured.rows:,}",
+    }
+    return page(title, nodes, shown)

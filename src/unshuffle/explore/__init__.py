@@ -1,0 +1,1 @@
+"""Exploration rules: alternatives that compete on cost. Disabling one may cost speed, never correctness."""

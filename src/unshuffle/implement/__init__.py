@@ -1,0 +1,1 @@
+"""Implementation rules: the physical operators that can run each logical one."""

@@ -1,0 +1,1 @@
+"""From statements to a bound logical plan."""

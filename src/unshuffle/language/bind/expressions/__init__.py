@@ -1,0 +1,1 @@
+"""Expressions: names, literals, operators, function calls."""

@@ -1,0 +1,1 @@
+"""Queries: WITH, set operations, FROM, joins, SELECT, GROUP BY."""

@@ -1,0 +1,1 @@
+"""The statements of a script: EXTRACT, PROCESS, REDUCE, COMBINE and OUTPUT."""

@@ -1,0 +1,1 @@
+"""Rewrites of predicates: inference, pushdown, constant conditions, pruning of scans."""

@@ -1,0 +1,289 @@
+"""The walk of a query: bind, plan, verify, execute. Nothing of a query stays behind in the pipeline.
+
+    bound   = pipeline.bind(text, file or DataFrame)     what it means; then declared constraints are checked on the data
+    planned = pipeline.plan(bound, target)               the cheapest plan found
+    verify(planned)                                      every property of the plan, derived again
+    execution = lowered(spark, planned)                  its outputs as DataFrames
+
+`executing` and `optimized` are the fault barrier: whatever breaks on our side while a query is read, planned, verified or
+lowered, the user gets plain Spark's DataFrames and a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unshuffle.catalog.schema import ColumnNumbers
+from unshuffle.catalog.tables import TableFolders
+from unshuffle.connection import Connection, warn_user
+from unshuffle.declarations import CheckProgress, Declarations
+from unshuffle.errors import FileProblem, InternalError, Source, SyntaxProblem, UserError, did_you_mean
+from unshuffle.language.bind.script import bind, bind_stream, bind_table
+from unshuffle.language.parse.parameters import Parameters
+from unshuffle.language.parse.preprocess import read_source
+from unshuffle.operators import Combiner, Extractor, Outputter, Processor, Reducer
+from unshuffle.plan.functions.signatures import Function
+from unshuffle.plan.logical import Output, Script, UserClass
+from unshuffle.user_classes import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from unshuffle.optimizer import PlannedQuery
+    from unshuffle.spark.execution.run import Execution
+    from unshuffle.target import Target
+
+Params = Mapping[str, object]
+
+SUFFIXES = (".scope", ".sql")
+
+_ROLES = {
+    "extractor": Extractor,
+    "processor": Processor,
+    "reducer": Reducer,
+    "combiner": Combiner,
+    "outputter": Outputter,
+}
+
+
+class Pipeline:
+    """The stages of a query over some tables, in some Spark. `disabled` are the names of rules that must not fire."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        tables: Sequence[str] = (),
+        catalog: str | Path | None = None,
+        step: CheckProgress | None = None,
+        disabled: Collection[str] = (),
+    ) -> None:
+        self.connection = connection
+        self.catalog = catalog
+        self.declarations = Declarations(catalog, self.constraint_counter, step)
+        self.aggregators: dict[str, Function] = {}
+        self._tables = TableFolders(tuple(tables))
+        self._disabled = _known_rules(disabled)
+
+    # --- bind
+
+    def bind(self, what: str | Path | DataFrame, params: Params | None = None) -> Script:
+        """What a script file, a .sql file, the text of a query, or a DataFrame means."""
+        if not isinstance(what, str | Path):
+            return self.read(what)
+        if is_file(what):
+            return self.bind_file(what, params)
+        return self.bind_source(Source("<query>", str(what)), params, is_script=False)
+
+    def bind_file(self, file: str | Path, params: Params | None = None, will_write: bool = False) -> Script:
+        path = Path(file)
+        if path.suffix not in SUFFIXES:
+            raise FileProblem(f"{str(path)!r} is neither a .scope script nor a .sql file")
+        return self.bind_source(read_source(path), params, path.suffix == ".scope", will_write)
+
+    def bind_source(self, source: Source, params: Params | None, is_script: bool, will_write: bool = False) -> Script:
+        parameters = Parameters(params or {})
+        if source.name == "<query>":
+            parameters.declare_python_values()
+        bound = bind(
+            source,
+            parameters,
+            self._tables,
+            self._environment(),
+            _check_class,
+            is_script,
+            will_write,
+            catalog=self.catalog,
+            declarations=self.declarations,
+        )
+        return self.declarations.check(bound)
+
+    def bind_query(self, text: str, params: Params | None = None) -> Script:
+        """The text of exactly one query."""
+        script = self.bind_source(Source("<query>", text), params, is_script=False)
+        if len(script.outputs) != 1:
+            raise SyntaxProblem(f"expected one query, but the text holds {len(script.outputs)}")
+        return script
+
+    def bind_rows(self, what: str | Path, params: Params | None = None) -> Script:
+        """A table, Parquet files, or a file of one query, as a script of one query."""
+        if not str(what).endswith(SUFFIXES):
+            return Script((Output(self.bind_table(what), None),))
+        script = self.bind_file(what, params)
+        if len(script.outputs) != 1:
+            raise SyntaxProblem(f"expected one query, but {str(what)!r} has {len(script.outputs)} outputs")
+        return without_targets(script)
+
+    def bind_table(self, table: str | Path) -> Any:
+        """A table that queries know by name, or Parquet files by their path."""
+        return bind_table(table, self._tables, self._environment(), self.catalog)
+
+    def bind_sstream(self, path: str | Path) -> Script:
+        bound = bind_stream(str(path), self.catalog, self.declarations, self._environment())
+        return self.declarations.check(bound)
+
+    def read(self, frame: DataFrame) -> Script:
+        """A DataFrame as a script of one query."""
+        from unshuffle.spark.reader.dataframe import logical_plan
+
+        bound = logical_plan(frame, self.catalog, self.declarations)
+        if self.connection.current is None:
+            self.connection.use(frame.sparkSession)
+        return self.declarations.check(bound)
+
+    # --- plan and verify
+
+    def target(self, is_managed: bool = True) -> Target:
+        return self.connection.target(is_managed)
+
+    def plan(self, script: Script, target: Target | None = None, count: int = 1) -> tuple[PlannedQuery, ...]:
+        """The `count` cheapest plans, the best first."""
+        from unshuffle.optimizer import Options, optimize, optimize_ranked
+
+        options = Options(target or self.target(), self._disabled)
+        return optimize_ranked(script, count, options) if count > 1 else (optimize(script, options),)
+
+    # --- execute
+
+    @contextmanager
+    def executing(self, script: Script, is_managed: bool = True) -> Iterator[Execution]:
+        """A bound query on Spark: as planned or, after a fault of ours, as plain Spark runs it."""
+        with ExitStack() as running:
+            try:
+                planned, *_ = self.plan(script, self.target(is_managed))
+                execution = running.enter_context(self._lowered(planned, script))
+            except Exception as error:
+                execution = self.baseline(script, (_fallback_reason(error),))
+            yield execution
+
+    def query(self, text: str, params: Params | None = None) -> Execution:
+        """The text of one query as planned or, after a fault of ours, as Spark reads it."""
+        from unshuffle.spark.execution.run import Execution
+
+        try:
+            script = self.bind_query(text, params)
+        except UserError:
+            raise
+        except Exception as error:
+            reason = _fallback_reason(error)
+            if params:
+                raise
+            return Execution(self.connection.spark, [self.connection.spark.sql(text)], (None,), (reason,))
+        with self.executing(script, is_managed=False) as execution:
+            return execution
+
+    def optimized(self, frame: DataFrame) -> Execution:
+        """A DataFrame as planned or, after a fault of ours, as it is."""
+        from unshuffle.spark.execution.run import Execution
+        from unshuffle.spark.reader.relations import with_schema_of
+
+        if self.connection.current is None and hasattr(frame, "sparkSession"):
+            self.connection.use(frame.sparkSession)
+        if self.connection.plain_reason is not None:
+            return Execution(frame.sparkSession, [frame], (None,), (self.connection.plain_reason,))
+        try:
+            script = self.read(frame)
+        except UserError:
+            raise
+        except Exception as error:
+            return Execution(frame.sparkSession, [frame], (None,), (_fallback_reason(error),))
+        try:
+            planned, *_ = self.plan(script, self.target(is_managed=False))
+            with self._lowered(planned, script) as execution:
+                return replace(execution, frames=[with_schema_of(execution.frames[0], frame)])
+        except Exception as error:
+            return Execution(frame.sparkSession, [frame], (None,), (_fallback_reason(error),))
+
+    def baseline(self, script: Script, reasons: Sequence[str] = ()) -> Execution:
+        """Every output as plain Spark would run it."""
+        from unshuffle.spark.execution.run import baseline
+
+        return baseline(self.connection.spark, script, reasons)
+
+    def _lowered(self, planned: PlannedQuery, script: Script) -> AbstractContextManager[Execution]:
+        from unshuffle.spark.execution.run import lowered
+        from unshuffle.verify import verify
+
+        verify(planned)
+        self.connection.require_optimizable()
+        return lowered(self.connection.spark, planned, script)
+
+    # --- what binding asks of Spark
+
+    def _environment(self) -> Any:
+        return _LazyEnvironment(self)
+
+    def constraint_counter(self) -> Any:
+        """Counts rows that contradict a declared constraint, where only Spark can read them."""
+        from unshuffle.spark.execution.constraint_counts import SparkConstraintCounter
+
+        return SparkConstraintCounter(self.connection.spark)
+
+
+class _LazyEnvironment:
+    """Asks Spark only where binding cannot do without: an embedded session is started only to describe what Spark alone
+    understands."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def _answering(self) -> Any:
+        from unshuffle.spark.reader.environment import SparkEnvironment
+
+        return SparkEnvironment(self._pipeline.connection.spark, self._pipeline.catalog)
+
+    def table(self, name: Sequence[str], numbers: ColumnNumbers, declarations: Declarations) -> Any:
+        return None if self._is_embedded else self._answering().table(name, numbers, declarations)
+
+    def declarable(self, name: Sequence[str], numbers: ColumnNumbers) -> Any:
+        return None if self._is_embedded else self._answering().declarable(name, numbers)
+
+    def function(self, name: str) -> Function | None:
+        return self._pipeline.aggregators.get(name.lower())
+
+    def has_function(self, name: str) -> bool:
+        return not self._is_embedded and self._answering().has_function(name)
+
+    def describe(self, sql: str, inputs: Any) -> Any:
+        return self._answering().describe(sql, inputs)
+
+    @property
+    def _is_embedded(self) -> bool:
+        return self._pipeline.connection.is_embedded
+
+
+def is_file(what: str | Path) -> bool:
+    return isinstance(what, Path) or what.endswith(SUFFIXES)
+
+
+def without_targets(script: Script) -> Script:
+    """The same queries, written nowhere, so that their rows need no layout."""
+    return replace(script, outputs=tuple(replace(output, target=None, layout=None) for output in script.outputs))
+
+
+def _fallback_reason(error: Exception) -> str:
+    """Why a query fell back to Spark. A fault of ours is warned of; a `UserError` is a reason that we know."""
+    if isinstance(error, UserError):
+        return str(error)
+    fault = error if isinstance(error, InternalError) else InternalError(f"{type(error).__name__}: {error}")
+    warn_user(str(fault))
+    return str(fault)
+
+
+def _known_rules(names: Collection[str]) -> frozenset[str]:
+    if not names:
+        return frozenset()
+    from unshuffle.explore.rules import RULE_NAMES
+
+    for name in names:
+        if name not in RULE_NAMES:
+            known = did_you_mean(name, RULE_NAMES) or f"the rules are {', '.join(sorted(RULE_NAMES))}"
+            raise UserError(f"there is no rule {name!r} to do without", hint=known)
+    return frozenset(names)
+
+
+def _check_class(user_class: UserClass, role: str) -> None:
+    load(user_class, _ROLES[role])

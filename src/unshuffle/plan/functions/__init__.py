@@ -1,0 +1,1 @@
+"""The registry of function facts: signatures, result types, and how aggregates decompose."""

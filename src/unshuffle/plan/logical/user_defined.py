@@ -1,0 +1,65 @@
+"""User-defined operators: PROCESS, REDUCE and COMBINE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from unshuffle.catalog.schema import Column
+from unshuffle.errors import Span
+from unshuffle.plan.expressions import SortKey, Value
+from unshuffle.plan.logical.node import Binary, Unary
+
+if TYPE_CHECKING:
+    from unshuffle.plan.logical.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class UserClass:
+    """A class of the user's: its module and name, its constructor arguments, and where the script names it."""
+
+    module: str
+    name: str
+    arguments: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+    search_path: tuple[str, ...]  # the folders to search for the module
+    span: Span = field(compare=False)
+
+    def __str__(self) -> str:
+        shown = [repr(a) for a in self.arguments] + [f"{k}={v!r}" for k, v in self.keywords]
+        return f"{self.module}.{self.name}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Process(Unary):
+    """Turns rows into rows. `readonly` pairs an output column with the input column it copies."""
+
+    child: Plan
+    user_class: UserClass
+    columns: tuple[Column, ...]
+    readonly: tuple[tuple[Column, Column], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(Unary):
+    """One call per group of rows with equal `keys`. A call gets the whole group, in `presort` order."""
+
+    child: Plan
+    keys: tuple[Column, ...]
+    presort: tuple[SortKey, ...]
+    user_class: UserClass
+    columns: tuple[Column, ...]
+    readonly: tuple[tuple[Column, Column], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Combine(Binary):
+    """One call per key value, with the rows of both inputs that have it. NULL keys match NULL keys."""
+
+    left: Plan
+    right: Plan
+    left_keys: tuple[Column, ...]
+    right_keys: tuple[Column, ...]
+    user_class: UserClass
+    columns: tuple[Column, ...]
+    readonly: tuple[tuple[Column, Column], ...] = ()

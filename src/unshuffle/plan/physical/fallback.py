@@ -1,0 +1,32 @@
+"""Operators that plain Spark runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unshuffle.catalog.schema import Column
+from unshuffle.plan import logical
+from unshuffle.plan.physical.base import InputFacts, InputLayouts, Operator
+from unshuffle.properties import Alternative, AnyDistribution, Delivered, Required, UnknownPartitioning
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFallback(Operator):
+    """An operator that is handed to Spark unchanged. It accepts any layout and promises none."""
+
+    plan: logical.Plan
+    reason: str
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.plan.columns
+
+    @property
+    def hides_layout(self) -> bool:
+        return True
+
+    def alternatives(self) -> tuple[Alternative, ...]:
+        return (Alternative("as written", (Required(AnyDistribution()),) * len(self.plan.children)),)
+
+    def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+        return Delivered(UnknownPartitioning())

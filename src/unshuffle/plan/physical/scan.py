@@ -1,0 +1,69 @@
+"""The leaves that read files, tables and literal rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from unshuffle.catalog.schema import Column
+from unshuffle.plan import logical
+from unshuffle.plan.physical.base import InputFacts, InputLayouts, LeafOperator
+from unshuffle.properties import Delivered, Partitioned, Serial, UnknownPartitioning
+from unshuffle.properties.layouts.related_layouts import read_in_place
+from unshuffle.properties.layouts.structure import columns_of
+
+
+@dataclass(frozen=True, slots=True)
+class FileScan(LeafOperator):
+    """Reads plain files, one task per piece, or the partitions of a structured stream.
+
+    Stored partitions are read either as stored, or so that each task reads every stored partition that can hold rows of its
+    own and keeps only those rows (SIGMOD 2012, sections 3.1 and 3.2). `readers` is then the average number of tasks that
+    read a stored partition."""
+
+    scan: logical.Scan
+    layout: Delivered
+    readers: float | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.scan.columns
+
+    def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+        return self.layout
+
+    def read_as(self, layout: Partitioned) -> FileScan | None:
+        """A scan of the same rows in another layout, if the stored layout says which tasks can need which partition."""
+        stored = self.scan.stored
+        if stored is None or self.readers is not None or not set(layout.columns) <= set(self.columns):
+            return None
+        in_place = read_in_place(stored, layout)
+        if in_place is None:
+            return None
+        read = set(self.columns)
+        local = takewhile(lambda key: columns_of((key,)) <= read, in_place.local)
+        return replace(self, layout=Delivered(layout, tuple(local)), readers=in_place.readers)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead(LeafOperator):
+    table: logical.TableScan
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.table.columns
+
+    def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+        return Delivered(UnknownPartitioning())
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(LeafOperator):
+    values: logical.Values
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.values.columns
+
+    def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+        return Delivered(Serial())

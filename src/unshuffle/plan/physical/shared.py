@@ -1,0 +1,50 @@
+"""One use of a shared rowset: computed again for this use (`Rename`), or read from its spool (`ReadSpool`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unshuffle.catalog.schema import Column
+from unshuffle.plan.physical.base import (
+    InputFacts,
+    InputLayouts,
+    LayoutPreservingOperator,
+    LeafOperator,
+    is_sampled,
+)
+from unshuffle.properties import Delivered, Partitioned, UnknownFunction
+from unshuffle.properties.layouts.propagate import through_project
+
+
+@dataclass(frozen=True, slots=True)
+class Rename(LayoutPreservingOperator):
+    """A shared rowset under the columns of one use, computed for this use alone."""
+
+    name: str
+    columns: tuple[Column, ...]
+    originals: tuple[Column, ...]
+
+    def source(self, column: Column) -> Column | None:
+        return dict(zip(self.columns, self.originals, strict=True)).get(column)
+
+    def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+        """Sampled boundaries are sampled anew for each use, so two uses of one plan are not partitioned alike."""
+        made = through_project(inputs[0], facts[0], (), dict(zip(self.columns, self.originals, strict=True)))
+        layout = made.partitioning
+        if isinstance(layout, Partitioned) and is_sampled(layout.function):
+            unknown = UnknownFunction(layout.function.arity, layout.function.partitions)
+            return Delivered(Partitioned(unknown, layout.columns, layout.nulls_anywhere), made.local)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpool(LeafOperator):
+    """A shared rowset that is computed once and spooled."""
+
+    name: str
+    spool: int  # the number of the rowset's memo group
+    columns: tuple[Column, ...]
+    layout: Delivered
+
+    def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+        return self.layout

@@ -1,0 +1,1 @@
+"""Facts about values: functional dependencies, equivalences and constants, and how operators propagate them."""

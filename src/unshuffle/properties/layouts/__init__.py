@@ -1,0 +1,1 @@
+"""Layouts of rows: partition functions, delivered properties, exchanges, and how operators propagate them."""

@@ -1,1 +1,0 @@
-"""Plans for people and programs: text, JSON, Graphviz and HTML, all drawn from one tree of nodes."""

@@ -1,0 +1,1 @@
+"""The N cheapest plans of a search, in order of their cost."""

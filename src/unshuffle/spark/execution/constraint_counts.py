@@ -1,0 +1,126 @@
+"""Checks declared constraints with Spark, on rows that only Spark can read.
+
+GROUP BY decides which rows agree, so NULL, -0.0 and NaN are compared as everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from unshuffle.catalog.constraints.constraint import DeclaredDependency, DeclaredKey
+from unshuffle.catalog.constraints.counterexamples import (
+    MAX_COUNTEREXAMPLES,
+    Counterexamples,
+    differing_text,
+    repeated_text,
+)
+from unshuffle.catalog.schema import Column
+from unshuffle.declarations import DeclaredConstraint
+from unshuffle.errors import UnshuffleError
+from unshuffle.plan.logical import Output, Script, TableScan
+from unshuffle.plan.sql import quote
+from unshuffle.spark.execution.failures import explain_failure
+from unshuffle.spark.execution.progress import progress
+from unshuffle.spark.lowering.baseline import baseline
+from unshuffle.spark.reader import relations
+from unshuffle.spark.session import is_connect
+from unshuffle.spark.shims.catalyst import analyzed_plan
+from unshuffle.spark.shims.gateway import items_of
+from unshuffle.spark.udf.user_operators import spans_of
+
+# A table or view made of these reads files as they are, whatever the time of day and the other tables.
+_PLAIN_OPERATORS = {"SubqueryAlias", "View", "Project", "LogicalRelation"}
+_PLAIN_EXPRESSIONS = {"AttributeReference", "Alias", "Cast", "UpCast"}
+
+
+class SparkConstraintCounter:
+    """Checks constraints in a Spark session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def counterexamples(self, declared: DeclaredConstraint) -> Counterexamples | None:
+        try:
+            with baseline(self._spark) as plain:
+                frame = plain.frame(declared.rowset)
+            with progress(self._spark, f"checking {declared.constraint} of {declared.label}"):
+                return self._counterexamples(frame, declared)
+        except UnshuffleError:
+            raise
+        except Exception as error:
+            raise explain_failure(error, spans_of(Script((Output(declared.rowset, None),)))) from error
+
+    def _counterexamples(self, frame: DataFrame, declared: DeclaredConstraint) -> Counterexamples | None:
+        named = {column.name: column for column in declared.rowset.columns}
+        match declared.constraint:
+            case DeclaredKey(columns):
+                rows = self._repeated(frame, [named[name] for name in columns], None)
+                examples = tuple(repeated_text(columns, _texts(row[:-1]), row[-1]) for row in rows)
+            case DeclaredDependency(determinant, dependent):
+                rows = self._repeated(frame, [named[n] for n in determinant], [named[n] for n in dependent])
+                examples = tuple(
+                    differing_text(determinant, _texts(row[:-2]), dependent, _texts(row[-2]), _texts(row[-1]))
+                    for row in rows
+                )
+        return Counterexamples(examples) if examples else None
+
+    def _repeated(self, frame: DataFrame, by: Sequence[Column], dependent: Sequence[Column] | None) -> list[Row]:
+        """Repeated values with their number of rows, or with two rows' values of the dependent columns."""
+        keys = ", ".join(map(_name, by))
+        if dependent is None:
+            rows, last = frame, "count(1)"
+        else:
+            rows = frame.select(*dict.fromkeys(column.spark_name for column in (*by, *dependent))).distinct()
+            values = f"struct({', '.join(map(_name, dependent))})"
+            least, greatest = ("min", "max") if _sortable(dependent) else ("first", "last")
+            last = f"{least}({values}), {greatest}({values})"
+        order = f"ORDER BY {keys}" if _sortable(by) else ""
+        query = f"SELECT {keys}, {last} FROM {{rows}} GROUP BY {keys} HAVING count(1) > 1 {order} LIMIT {MAX_COUNTEREXAMPLES}"
+        return self._spark.sql(query, rows=rows).collect()
+
+    def source(self, table: TableScan) -> tuple[str, tuple[str, ...]] | None:
+        """The definition and the files of a table or view that reads files as they are, else None."""
+        try:
+            if is_connect(self._spark):
+                return None  # no plan to look into
+            frame = relations.table(self._spark, table)
+            if not _plain(analyzed_plan(frame)):
+                return None
+            paths = tuple(sorted(frame.inputFiles()))
+        except PySparkException as error:
+            raise explain_failure(error, {}) from None
+        return f"{frame.schema.simpleString()} {frame.semanticHash()}", paths
+
+
+def _plain(plan: Any) -> bool:
+    kind = plan.getClass().getSimpleName()
+    if kind not in _PLAIN_OPERATORS:
+        return False
+    if kind == "LogicalRelation":
+        return bool(plan.relation().getClass().getSimpleName() == "HadoopFsRelation")
+    if kind == "Project" and not all(map(_plain_expression, items_of(plan.projectList()))):
+        return False
+    return all(map(_plain, items_of(plan.children())))
+
+
+def _plain_expression(expression: Any) -> bool:
+    plain = expression.getClass().getSimpleName() in _PLAIN_EXPRESSIONS
+    return plain and all(map(_plain_expression, items_of(expression.children())))
+
+
+def _name(column: Column) -> str:
+    return quote(column.spark_name)
+
+
+def _sortable(columns: Sequence[Column]) -> bool:
+    """Maps have no order, and nested types may hold some."""
+    return all(column.type is not None and not pa.types.is_nested(column.type) for column in columns)
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple("NULL" if value is None else repr(value) if isinstance(value, str) else str(value) for value in values)

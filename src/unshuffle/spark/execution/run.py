@@ -1,0 +1,164 @@
+"""Planned queries on Spark: lowered into DataFrames, and run for their outputs.
+
+An `Execution` is one query's: its DataFrames, the session they belong to, and what fell back to Spark. Nothing of it stays
+in a `Session`, so any number of threads can use one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from unshuffle.errors import UnshuffleError, located
+from unshuffle.optimizer import PlannedQuery
+from unshuffle.plan.logical import FileTarget, Script, StreamTarget
+from unshuffle.plan.sstream_output import layout_request_for
+from unshuffle.properties import Delivered
+from unshuffle.results import Measured, Result
+from unshuffle.spark.execution import executed_plan_diff, results
+from unshuffle.spark.execution.failures import explain_failure
+from unshuffle.spark.execution.metrics import Measurement, measure
+from unshuffle.spark.execution.progress import progress
+from unshuffle.spark.execution.session_settings import isolated_session
+from unshuffle.spark.io import sstream_writer
+from unshuffle.spark.io.pending_outputs import PendingOutputs
+from unshuffle.spark.lowering.baseline import baseline as baseline_translation
+from unshuffle.spark.lowering.lowering import lowering
+from unshuffle.spark.udf.user_operators import spans_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Execution:
+    """The outputs of one query as DataFrames of `spark`, ready to run."""
+
+    spark: SparkSession
+    frames: list[DataFrame]
+    layouts: tuple[Delivered | None, ...]  # of each output; None where the plan does not determine it
+    reasons: tuple[str, ...] = ()  # why parts of the query, or all of it, fell back to Spark
+    added: Callable[[], tuple[str, ...]] = tuple  # asks Spark which exchanges it adds to the plan
+    optimize_ms: float = 0.0
+
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        return (*self.reasons, *self.added())
+
+
+@contextmanager
+def lowered(spark: SparkSession, planned: PlannedQuery, script: Script) -> Iterator[Execution]:
+    """A planned query on Spark. Persisted rowsets are released at the end. A managed plan gets a session of its own."""
+    session = isolated_session(spark, planned.settings) if planned.target.is_managed else spark
+    with spark_failures_explained(script), lowering(session, planned) as lowering_:
+        try:
+            frames = [lowering_.output(plan, [c.name for c in o.plan.columns]) for o, plan in planned.outputs]
+        except BaseException:
+            lowering_.release()
+            raise
+
+    @cache
+    def added() -> tuple[str, ...]:
+        return executed_plan_diff.added(planned, lowering_.spark_exchanges, frames)
+
+    layouts = tuple(output.layout for output, _ in planned.outputs)
+    try:
+        yield Execution(session, frames, layouts, planned.fallbacks, added, planned.optimize_ms)
+    finally:
+        lowering_.release()
+
+
+def baseline(spark: SparkSession, script: Script, reasons: Sequence[str] = ()) -> Execution:
+    """Every output as plain Spark would run it."""
+    with failures_explained(script), baseline_translation(spark) as translated:
+        frames = [translated.result(output.plan) for output in script.outputs]
+    return Execution(spark, frames, (None,) * len(frames), tuple(reasons))
+
+
+def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple[Result, ...]]:
+    """Runs every output and writes it to its target: all of them, or, if anything fails, none."""
+    spark = execution.spark
+    counted = [results.counted(frame) for frame in execution.frames]
+    with (
+        measured(spark) as measurement,
+        PendingOutputs(spark) as pending,
+        sstream_writer.PendingStreams(spark) as streams,
+    ):
+        for output, plain, (frame, _), layout in zip(
+            script.outputs, execution.frames, counted, execution.layouts, strict=True
+        ):
+            match output.target:
+                case FileTarget() as target:
+                    pending.write(frame, [c.name for c in output.plan.columns], target)
+                case StreamTarget() as target:
+                    with located(output.span):
+                        input_layout: sstream_writer.InputLayout = "partitioned" if layout is not None else "none"
+                        request = layout_request_for(target, layout)
+                        streams.write(frame, target.path, request, sample=plain, input_layout=input_layout)
+                case None:
+                    results.consume(frame)
+        streams.commit()
+        try:
+            pending.commit()
+        except BaseException:
+            streams.withdraw()
+            raise
+    rows = [count() for _, count in counted]
+    shown = []
+    for output, frame, count in zip(script.outputs, execution.frames, rows, strict=True):
+        path = output.target.path if output.target is not None else None
+        first = tuple(tuple(row) for row in results.first_rows(spark, frame, output))
+        shown.append(Result(path, tuple(frame.columns), count, first))
+    return as_measured([measurement], sum(rows)), tuple(shown)
+
+
+def consume(execution: Execution) -> int:
+    """Computes every row of every output and drops it. Returns the number of rows."""
+    counted = [results.counted(frame) for frame in execution.frames]
+    for frame, _ in counted:
+        results.consume(frame)
+    return sum(count() for _, count in counted)
+
+
+@contextmanager
+def measured(spark: SparkSession) -> Iterator[Measurement]:
+    """Measures what runs inside the block, and shows its progress on a terminal."""
+    with progress(spark), measure(spark) as measurement:
+        yield measurement
+
+
+def as_measured(runs: Sequence[Measurement], rows: int) -> Measured:
+    """The seconds of all runs, and the rest of the last one."""
+    last = runs[-1]
+    return Measured(
+        tuple(run.seconds for run in runs),
+        last.exchanges,
+        last.shuffle_bytes,
+        last.spill_bytes,
+        last.task_seconds,
+        rows,
+        last.peak_memory_bytes,
+    )
+
+
+@contextmanager
+def failures_explained(script: Script) -> Iterator[None]:
+    """Turns errors of a running job into ours: one sentence, the place in the script, no Java stack trace."""
+    try:
+        yield
+    except UnshuffleError:
+        raise
+    except Exception as error:
+        raise explain_failure(error, spans_of(script)) from error
+
+
+@contextmanager
+def spark_failures_explained(script: Script) -> Iterator[None]:
+    """The same for Spark's errors alone: anything else that is raised while lowering is a fault of ours."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise explain_failure(error, spans_of(script)) from error

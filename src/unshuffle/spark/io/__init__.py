@@ -1,0 +1,1 @@
+"""Reading and writing files and structured streams with Spark."""

@@ -1,0 +1,1 @@
+"""From plans to Spark queries: the optimized plan, and the baseline translation it falls back to."""

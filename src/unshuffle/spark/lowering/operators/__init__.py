@@ -1,0 +1,1 @@
+"""The lowering of each physical operator, by operator family as in `plan/physical/`."""

@@ -1,0 +1,40 @@
+"""Operators that handle each row by itself: filter, project, expand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from unshuffle.plan import physical
+from unshuffle.plan.expressions import Ref
+from unshuffle.plan.physical import PhysicalPlan
+from unshuffle.spark.lowering.baseline import ONE_ROW, expanded, name_of
+from unshuffle.spark.lowering.lowered import Lowered, carried
+from unshuffle.spark.lowering.operators import scan, sstream_scan
+
+if TYPE_CHECKING:
+    from unshuffle.spark.lowering.lowering import Lowering
+
+
+def filter(lowering: Lowering, node: PhysicalPlan, operator: physical.Filter) -> Lowered:
+    (child,) = node.inputs
+    if isinstance(child.operator, physical.FileScan) and sstream_scan.can_push_down(operator.predicate):
+        rows = scan.file_scan(lowering, child, child.operator, operator.predicate)
+    else:
+        rows = lowering.lower(child)
+    return replace(rows, sql=f"SELECT * FROM ({rows.sql}) WHERE {lowering.expression(operator.predicate)}")
+
+
+def project(lowering: Lowering, node: PhysicalPlan, operator: physical.Project) -> Lowered:
+    rows = lowering.lower(node.inputs[0])
+    names = {e.column: output for output, e in operator.outputs if isinstance(e, Ref)}
+    # A column that keeps its name is better known by that than by a copy.
+    names |= {output: output for output, e in operator.outputs if isinstance(e, Ref) and e.column == output}
+    kept = carried(rows, node, names)
+    outputs = [*(lowering.aliased(column, e) for column, e in operator.outputs), *map(name_of, kept.extras)]
+    return replace(kept, sql=f"SELECT {', '.join(outputs) or ONE_ROW} FROM ({rows.sql})")
+
+
+def expand(lowering: Lowering, node: PhysicalPlan, operator: physical.Expand) -> Lowered:
+    rows = lowering.lower(node.inputs[0])
+    return replace(rows, sql=expanded(operator.expand, rows.sql, rows.extras))

@@ -1,0 +1,87 @@
+"""The scan of a structured stream: one task for each partition of the layout that a plan reads it in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql.types import StructType
+
+from unshuffle.catalog.schema import Column
+from unshuffle.catalog.types import spark_name
+from unshuffle.errors import InternalError
+from unshuffle.plan import physical
+from unshuffle.plan.expressions import Expression, Opaque, Subquery, walk
+from unshuffle.plan.predicates import is_deterministic
+from unshuffle.plan.sql import quote
+from unshuffle.properties import HashFunction, Partitioned, Partitioning, PrefixPartitioned, RangeFunction, Sorted
+from unshuffle.spark.lowering.partition_number import partition_number
+from unshuffle.spark.lowering.placeholders import column
+from unshuffle.spark.shims.exact_scan import Piece, exact_scan
+from unshuffle.spark.shims.range_filter import RangeFilter
+from unshuffle.sstream.logical_partitions import logical_partitions
+
+
+def can_push_down(predicate: Expression) -> bool:
+    """Whether a scan can apply the predicate."""
+    return is_deterministic(predicate) and not any(isinstance(part, Subquery | Opaque) for part in walk(predicate))
+
+
+def rows(spark: SparkSession, operator: physical.FileScan, number: str, predicate: Expression | None) -> DataFrame:
+    """The rows that may satisfy the predicate, under the plan's column names, with their partition number."""
+    scan, layout = operator.scan, operator.layout.partitioning
+    if scan.stream is None or not isinstance(layout, Partitioned | PrefixPartitioned):
+        raise InternalError(f"{scan.label} is not a structured stream")
+    manifest = scan.stream.manifest
+    function = layout.function if operator.readers is not None else manifest.function
+    if not isinstance(function, HashFunction | RangeFunction):
+        raise InternalError(f"{scan.label} cannot be read as {function}")
+    logical = logical_partitions(manifest, function, scan.within)
+    frame = exact_scan(
+        spark,
+        _schema(scan.columns),
+        [
+            [
+                Piece(scan.stream.path_of(each.file), each.file.bytes, each.start, each.length, 0, each.is_whole)
+                for each in slices
+            ]
+            for slices in logical.slices
+        ],
+        number,
+        belongs=_membership(spark, scan.label, layout, function, number) if logical.filtered else None,
+        predicate=_column(spark, predicate) if predicate is not None else None,
+        order=[
+            (key.column.name, key.descending, key.nulls_first)
+            for key in operator.layout.local
+            if isinstance(key, Sorted)
+        ],
+        rows=manifest.rows,
+        bytes=manifest.bytes,
+    )
+    named = (F.col(quote(each.name)).alias(each.spark_name) for each in scan.columns)
+    return frame.select(*named, F.col(number))
+
+
+def _membership(
+    spark: SparkSession, label: str, layout: Partitioning, function: HashFunction | RangeFunction, number: str
+) -> SparkColumn | RangeFilter:
+    """What tells which rows of a shared file belong to a partition."""
+    if not isinstance(layout, Partitioned):
+        raise InternalError(f"the partition of a row of {label} cannot be computed from {layout}")
+    if isinstance(function, RangeFunction) and RangeFilter.supports(function):
+        return RangeFilter(function, [each.name for each in layout.columns], number)
+    return partition_number(spark, layout, lambda each: each.name)
+
+
+def _schema(columns: Sequence[Column]) -> StructType:
+    return cast(StructType, StructType.fromDDL(", ".join(f"{quote(c.name)} {spark_name(c.type)}" for c in columns)))
+
+
+def _column(spark: SparkSession, predicate: Expression) -> SparkColumn:
+    def no_subquery(plan: object) -> str:
+        raise InternalError("a predicate with a subquery is not pushed into a scan")
+
+    return column(spark, predicate, lambda each: quote(each.name), no_subquery)

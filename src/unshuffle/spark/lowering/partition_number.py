@@ -1,0 +1,144 @@
+"""Layouts that Spark must know by the partition number, because it does not see them by columns.
+
+These are the layouts of stored rows and of ranges that we choose, of a join whose inputs are partitioned by some of its keys
+only, and of keys that Spark normalizes before it hashes or compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from unshuffle.catalog.schema import Column
+from unshuffle.errors import InternalError
+from unshuffle.optimizer import PlannedQuery
+from unshuffle.plan import physical
+from unshuffle.plan.physical import PhysicalPlan
+from unshuffle.plan.sql import quote
+from unshuffle.properties import (
+    HashFunction,
+    JoinKey,
+    Partitioned,
+    PrefixPartitioned,
+    RangeFunction,
+    SampledBoundaries,
+    TargetedBroadcast,
+)
+from unshuffle.spark.shims.range_number import hash_number, range_number, reach_numbers
+
+Spools = Mapping[int, PhysicalPlan]
+
+
+def numbered_layouts(optimized: PlannedQuery, spools: Spools) -> set[int]:
+    """The ids of the exchanges and scans whose layout Spark knows only by the partition number."""
+    numbered: set[int] = set()
+    co_partitioned: list[set[int]] = []  # the sources of each operator that reads its inputs partition by partition
+    for node in (node for root in optimized.roots for node in root.walk()):
+        operator: Any = node.operator
+        if _is_stored(operator) or (isinstance(operator, physical.Exchange) and _is_by_number(operator)):
+            numbered.add(id(node))
+        if node.alternative == "partition-wise":
+            co_partitioned.append(_input_sources(node, spools))
+        if node.alternative == "pair-wise" and not isinstance(operator, physical.MultisetOperation):
+            co_partitioned.append(_input_sources(node, spools))
+            if _is_null_safe(operator) or not _is_by_all_keys(node, operator.keys):
+                numbered |= co_partitioned[-1]
+    return _closure(numbered, co_partitioned)
+
+
+def _closure(numbered: set[int], co_partitioned: Sequence[set[int]]) -> set[int]:
+    """All inputs of one operator are numbered or none is: a number is not compatible with a hash."""
+    while True:
+        incomplete = [each for each in co_partitioned if each & numbered and not each <= numbered]
+        if not incomplete:
+            return numbered
+        numbered = numbered.union(*incomplete)
+
+
+def _is_stored(operator: Any) -> bool:
+    return isinstance(operator, physical.FileScan) and isinstance(
+        operator.layout.partitioning, Partitioned | PrefixPartitioned
+    )
+
+
+def _is_by_number(exchange: physical.Exchange) -> bool:
+    function = getattr(getattr(exchange.how, "scheme", None), "function", None)
+    match function:
+        case HashFunction(types=types):
+            return any(t is None or pa.types.is_floating(t) or pa.types.is_nested(t) for t in types)
+        case RangeFunction(boundaries=boundaries):
+            return not isinstance(boundaries, SampledBoundaries)
+        case _:
+            return False
+
+
+def _is_null_safe(operator: Any) -> bool:
+    """Spark rewrites `<=>` into (coalesce, isnull) keys and loses the partitioning."""
+    return isinstance(operator, physical.HashJoin | physical.MergeJoin) and any(key.null_safe for key in operator.keys)
+
+
+def _is_by_all_keys(node: PhysicalPlan, keys: Sequence[JoinKey]) -> bool:
+    """Whether each input is hash partitioned by exactly the join keys, as Spark requires, or not by hash at all."""
+    return all(
+        _covers(child, [(key.columns[side], key.type) for key in keys]) for side, child in enumerate(node.inputs)
+    )
+
+
+def _covers(child: PhysicalPlan, keys: list[tuple[Column, pa.DataType | None]]) -> bool:
+    layout = child.delivered.partitioning
+    if not isinstance(layout, Partitioned) or not isinstance(layout.function, HashFunction):
+        return True
+    for column, type_ in zip(layout.columns, layout.function.types, strict=True):
+        match = next((key for key in keys if key[1] == type_ and child.facts.equal(key[0], column)), None)
+        if match is None:
+            return False
+        keys.remove(match)
+    return not keys
+
+
+def _input_sources(node: PhysicalPlan, spools: Spools) -> set[int]:
+    return {id(source) for child in node.inputs for source in _sources(child, spools)}
+
+
+def _sources(node: PhysicalPlan, spools: Spools) -> Iterator[PhysicalPlan]:
+    """The exchanges and scans that established the layout of a plan."""
+    operator: Any = node.operator
+    match operator:
+        case physical.Exchange():
+            yield node
+        case physical.FileScan() if _is_stored(operator):
+            yield node
+        case physical.ReadSpool():
+            yield from _sources(spools[operator.spool], spools)
+        case _ if node.alternative in ("pair-wise", "partition-wise"):
+            for child in node.inputs:
+                yield from _sources(child, spools)
+        case _ if operator.carried is not None:
+            yield from _sources(node.inputs[operator.carried], spools)
+        case _:
+            return
+
+
+def partition_number(
+    spark: SparkSession, layout: Partitioned, name: Callable[[Column], str] | None = None
+) -> SparkColumn:
+    """The number of a row's partition, over a frame that has the columns of the layout by their `name`."""
+    columns = [F.col(quote(name(c) if name is not None else c.spark_name)) for c in layout.columns]
+    match layout.function:
+        case RangeFunction() as function:
+            return range_number(spark, columns, function)
+        case HashFunction() as function:
+            return hash_number(columns, function)
+        case other:
+            raise InternalError(f"rows cannot be numbered by {other}")
+
+
+def reached_partition_numbers(spark: SparkSession, layout: TargetedBroadcast) -> SparkColumn:
+    """The numbers of the partitions that a row is sent to, each in a row of its own."""
+    columns = [F.col(quote(c.spark_name)) for c in layout.columns]
+    return F.explode(F.sequence(*reach_numbers(spark, columns, layout.function)))

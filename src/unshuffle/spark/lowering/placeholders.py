@@ -1,0 +1,122 @@
+"""Our expressions as Spark's, including those that have no SQL text.
+
+An expression with a SQL text becomes that text. An `Opaque` expression becomes a call of an undefined function. After Spark
+has parsed the text, Catalyst's own expression replaces that call, over the parsed arguments. The analyzer then resolves only
+what is still unresolved, so a function keeps its seed, its time zone and its evaluation mode.
+
+A Scala map is a partial function, so it can be passed to Catalyst's `transform`: none of our code runs in the JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
+
+from unshuffle.catalog.schema import Column
+from unshuffle.plan.expressions import Expression, Opaque
+from unshuffle.plan.logical import Plan
+from unshuffle.plan.sql import to_sql
+from unshuffle.spark.shims import catalyst
+
+
+def column(
+    spark: SparkSession,
+    expression: Expression,
+    name_of: Callable[[Column], str],
+    subquery: Callable[[Plan], str],
+    placeholders: Placeholders | None = None,
+) -> SparkColumn:
+    """A Spark column for an expression, over a frame with our columns under the names that `name_of` gives (quoted, ready
+    for SQL). `subquery` gives the SQL of a subquery's plan. If that contains opaque expressions too, it must have been
+    written with the same `placeholders`."""
+    placeholders = placeholders or Placeholders(name_of, subquery)
+    text = placeholders.text(expression)
+    if not placeholders.used_in(text):
+        return expr(text)
+    query = placeholders.parsed(spark, f"SELECT {text} AS value")
+    return catalyst.column_of(spark, query.projectList().apply(0).child())
+
+
+@dataclass
+class Placeholders:
+    """Stand-ins for what SQL text cannot express.
+
+    An opaque expression is represented by a call. A plain name would not do: a field of it would be read as a column of a
+    table. A DataFrame is represented by an undefined table. Creating and dropping a view instead takes Spark longer than
+    analyzing most queries."""
+
+    name_of: Callable[[Column], str]
+    subquery: Callable[[Plan], str]
+    uses_public_api: bool = False  # Spark's internals may not be used
+    _opaque: dict[str, Opaque] = field(default_factory=dict)
+    _frames: dict[str, DataFrame] = field(default_factory=dict)
+
+    def text(self, expression: Expression) -> str:
+        return to_sql(expression, self.name_of, self.subquery, self.name)
+
+    def name(self, opaque: Opaque) -> str:
+        """The call that represents an opaque expression. Each occurrence has its own, even two random numbers of one seed."""
+        call = f"unshuffle_opaque({len(self._opaque) + 1})"
+        self._opaque[call] = opaque
+        return call
+
+    def table(self, frame: DataFrame) -> str:
+        """The table name that represents a DataFrame. It must not occur in a WITH clause unless only the public API is used:
+        Catalyst's transformation does not reach it there."""
+        name = f"unshuffle_frame_{len(self._frames) + 1}_"
+        self._frames[name] = frame
+        return name
+
+    def used_in(self, text: str) -> list[str]:
+        """The calls in a text that represent opaque expressions."""
+        return [call for call in self._opaque if call in text]
+
+    def frame(self, spark: SparkSession, text: str) -> DataFrame:
+        """A query whose expressions were written with these placeholders, as a DataFrame."""
+        if self.uses_public_api:
+            return self._frame_by_public_api(spark, text)
+        has_opaque = bool(self.used_in(text))
+        plan = self.parsed(spark, text) if has_opaque else catalyst.parse_plan(spark, text)
+        # The arguments of an opaque expression may contain subqueries, whose tables its own text does not name.
+        relations = [
+            (catalyst.parse_plan(spark, f"TABLE {name}"), catalyst.analyzed_plan(frame))
+            for name, frame in self._frames.items()
+            if has_opaque or name in text
+        ]
+        return catalyst.frame_of(spark, catalyst.replace_relations(spark, plan, relations) if relations else plan)
+
+    def _frame_by_public_api(self, spark: SparkSession, text: str) -> DataFrame:
+        """With Spark's public API, which Spark Connect has too: SQL that names DataFrames in braces."""
+        text = text.replace("{", "{{").replace("}", "}}")
+        frames: dict[str, Any] = {name: frame for name, frame in self._frames.items() if name in text}
+        for name in frames:
+            text = text.replace(name, f"{{{name}}}")
+        return spark.sql(text, **frames)
+
+    def parsed(self, spark: SparkSession, text: str) -> Any:
+        """A query as Spark parses it, with the opaque expressions in their places."""
+        # Writing an argument may add further opaque expressions, so the newest is replaced first.
+        calls = self.used_in(text)
+        arguments: dict[str, list[Any]] = {}
+        for call in calls:
+            before = len(self._opaque)
+            arguments[call] = [
+                catalyst.parse_expression(spark, self.text(each)) for each in self._opaque[call].arguments
+            ]
+            calls.extend(list(self._opaque)[before:])
+        replacements: dict[str, Any] = {}
+        for call in reversed(calls):
+            code: catalyst.OpaqueCode = self._opaque[call].code
+            replacements[call] = code.over(spark, [_replaced(spark, each, replacements) for each in arguments[call]])
+        pairs = [(catalyst.parse_expression(spark, call), made) for call, made in replacements.items()]
+        return catalyst.replace_plan_expressions(spark, catalyst.parse_plan(spark, text), pairs)
+
+
+def _replaced(spark: SparkSession, expression: Any, replacements: Mapping[str, Any]) -> Any:
+    pairs = [(catalyst.parse_expression(spark, call), made) for call, made in replacements.items()]
+    return catalyst.replace_expressions(spark, expression, pairs)

@@ -1,0 +1,188 @@
+"""Catalyst's trees in Python: read as JSON in one call, with a link from each node to the JVM's.
+
+A call to the JVM takes half a millisecond and an analyzed plan has hundreds of nodes, so the whole tree is transferred at
+once (`TreeNode.toJSON`), and the JVM is asked only for what JSON omits. Something omitted is null or absent. Where JSON
+refers to a child by number, equal children have the number of the first. So only `children`, in their order, and fields
+with plain values are reliable.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from unshuffle.catalog.schema import Column, DataType
+from unshuffle.catalog.type_names import from_spark_name
+from unshuffle.plan.logical import Plan
+from unshuffle.spark.reader.relations import OperatorCode
+
+AttributeScope = Mapping[int, Column]  # the columns of an operator's inputs by Catalyst's ids
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+_EXACT = re.compile(
+    r"boolean|byte|short|integer|long|float|double|string|binary|date|timestamp|timestamp_ntz|void|time\(6\)"
+    r"|decimal\(\d+,\d+\)|interval day to second|interval year to month"
+)
+
+
+class Untranslatable(Exception):
+    """The operator around must be run by Spark; the message gives the reason."""
+
+
+@dataclass
+class CatalystNode:
+    """An expression or a logical operator."""
+
+    kind: str  # the class without its package
+    package: str
+    fields: dict[str, Any]
+    children: tuple[CatalystNode, ...]
+    _find: Callable[[], Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, jvm: Any) -> CatalystNode:
+        """A node without fields and children, to be run as a whole."""
+        return cls(jvm.nodeName(), "", {}, (), lambda: jvm)
+
+    @cached_property
+    def jvm(self) -> Any:
+        """The JVM's node."""
+        return self._find()
+
+    def child_finder(self, position: int) -> Callable[[], Any]:
+        return lambda: self.jvm.children().apply(position)
+
+    def allow_only(self, *fields: str) -> None:
+        """Raises if there is another field: it may change what the operator does."""
+        if unknown := sorted(self.fields.keys() - set(fields)):
+            raise Untranslatable(f"{self.kind} with {unknown[0]}")
+
+    def walk(self) -> Iterator[CatalystNode]:
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def expression(self, name: str) -> CatalystNode | None:
+        """The expression in a field of an operator, if there is one."""
+        nodes = self.fields.get(name)
+        if not nodes:
+            return None
+
+        def find() -> Any:
+            value = getattr(self.jvm, name)()
+            return value.get() if value.getClass().getSimpleName() == "Some" else value
+
+        return read(nodes, find)
+
+    def expressions(self, name: str) -> tuple[CatalystNode, ...]:
+        """The expressions in a field that is a list."""
+
+        def at(position: int) -> Callable[[], Any]:
+            return lambda: getattr(self.jvm, name)().apply(position)
+
+        return tuple(read(one, at(position)) for position, one in enumerate(self.fields.get(name) or ()))
+
+    def expression_lists(self, name: str) -> list[tuple[CatalystNode, ...]]:
+        """The expressions in a field that is a list of lists."""
+
+        def at(outer: int, inner: int) -> Callable[[], Any]:
+            return lambda: getattr(self.jvm, name)().apply(outer).apply(inner)
+
+        return [tuple(read(one, at(i, j)) for j, one in enumerate(each)) for i, each in enumerate(self.fields[name])]
+
+    def plan(self) -> CatalystNode:
+        """The plan of a subquery."""
+        return read(self.fields["plan"], lambda: self.jvm.plan())
+
+    def object(self, name: str) -> str:
+        """The name of the Scala object in a field: `LeftOuter` for a join's type."""
+        value = self.fields.get(name)
+        return value["object"].rsplit(".", 1)[-1].rstrip("$") if isinstance(value, dict) and "object" in value else ""
+
+    @property
+    def type(self) -> DataType:
+        return data_type(self.fields.get("dataType"))
+
+    @property
+    def expr_id(self) -> int:
+        """Catalyst's id of an attribute."""
+        expr_id = self.fields["exprId"]["id"]
+        assert isinstance(expr_id, int)
+        return expr_id
+
+    @property
+    def name(self) -> str:
+        """A name for plans that users read."""
+        name = self.fields.get("name") or self.fields.get("udfName")
+        return name if isinstance(name, str) else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.kind).lower()
+
+    @property
+    def is_sparks_own(self) -> bool:
+        return self.package.startswith(_EXPRESSIONS)
+
+    def mentions(self, kind: str) -> bool:
+        """Whether a class of that name occurs in its own fields, including the plans of its subqueries."""
+        return f'.{kind}"' in json.dumps(self.fields)
+
+
+@dataclass
+class ReadPlan:
+    """Our plan for an operator of Catalyst's, and Catalyst's ids of its columns."""
+
+    plan: Plan
+    expr_ids: tuple[int, ...]
+    code: OperatorCode | None = None  # of a foreign operator, so that a foreign operator above can absorb it
+
+    @property
+    def scope(self) -> dict[int, Column]:
+        # A column that was selected twice has one id; either will do.
+        return dict(reversed(list(zip(self.expr_ids, self.plan.columns, strict=True))))
+
+
+def read(preorder: list[dict[str, Any]], root: Callable[[], Any]) -> CatalystNode:
+    """The tree of a list of nodes in preorder. `root` finds the JVM's node for the first."""
+    nodes = iter(preorder)
+
+    def next_node(find: Callable[[], Any]) -> CatalystNode:
+        fields = dict(next(nodes))
+        package, _, kind = fields.pop("class").rpartition(".")
+        node = CatalystNode(kind, package + ".", fields, (), find)
+        count = fields.pop("num-children")
+        node.children = tuple(next_node(node.child_finder(position)) for position in range(count))
+        return node
+
+    return next_node(root)
+
+
+def read_plan(plan: Any) -> CatalystNode:
+    """The tree of one of Catalyst's logical plans."""
+    return read(json.loads(plan.toJSON()), lambda: plan)
+
+
+def data_type(json_type: Any) -> DataType:
+    """Our type for one of Spark's in JSON. None if ours would lose something: collations, some intervals, user-defined
+    types."""
+    if isinstance(json_type, str):
+        return from_spark_name(_SQL_NAMES.get(json_type, json_type)) if _EXACT.fullmatch(json_type) else None
+    if not isinstance(json_type, dict):
+        return None
+    match json_type.get("type"):
+        case "array":
+            element = data_type(json_type["elementType"])
+            return None if element is None else pa.list_(element)
+        case "map":
+            key, value = data_type(json_type["keyType"]), data_type(json_type["valueType"])
+            return None if key is None or value is None else pa.map_(key, value)
+        case "struct":
+            fields = [(each["name"], data_type(each["type"])) for each in json_type["fields"]]
+            return None if any(type is None for _, type in fields) else pa.struct(fields)
+    return None
+
+
+_SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}

@@ -1,0 +1,65 @@
+"""A PySpark DataFrame as a logical plan, from the plan that Catalyst's analyzer made of it.
+
+After analysis names are resolved, types coerced and views expanded, so each Catalyst operator has one of ours.
+`plan_reader` reads the operators, `expressions/` their expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+
+from unshuffle.catalog.schema import ColumnNumbers
+from unshuffle.declarations import BoundScript, Declarations
+from unshuffle.errors import UserError
+from unshuffle.plan.expressions import Ref
+from unshuffle.plan.logical import Output, Plan, Project, Script
+from unshuffle.spark.reader.catalyst_tree import CatalystNode, read_plan
+from unshuffle.spark.reader.plan_reader import NeedsInlining, PlanReader
+from unshuffle.spark.session import refuse_connect
+from unshuffle.spark.shims.catalyst import analyzed_plan, inline_ctes, with_cached_data
+
+
+def logical_plan(
+    frame: DataFrame,
+    catalog: str | Path | None = None,
+    declarations: Declarations | None = None,
+    numbers: ColumnNumbers | None = None,
+) -> BoundScript:
+    """A DataFrame as a script with one output. `catalog` is a folder of stored statistics, `declarations` are the
+    constraints declared on tables, and `numbers` gives ids to columns if the DataFrame is part of a larger plan."""
+    if not type(frame).__module__.startswith("pyspark.sql"):
+        raise UserError(f"a DataFrame of PySpark is needed, not {type(frame).__name__}")
+    spark = frame.sparkSession
+    refuse_connect(spark, "reading a DataFrame")
+    if frame.isStreaming:
+        raise UserError("a streaming DataFrame cannot be optimized", hint="only batch DataFrames can be")
+    analyzed = with_cached_data(spark, analyzed_plan(frame))
+    numbers = numbers or ColumnNumbers()
+    reader = PlanReader(spark, catalog, declarations, numbers)
+    try:
+        plan = reader.read(read_plan(analyzed)).plan
+    except NeedsInlining:
+        reader = PlanReader(spark, catalog, declarations, numbers, is_inlined=True)
+        tree = read_plan(inline_ctes(spark, analyzed))
+        try:
+            plan = reader.read(tree).plan
+        except NeedsInlining:
+            plan = reader.left_to_spark(tree, "common table expressions that cannot be inlined").plan
+    except (Py4JError, RecursionError):
+        reader = PlanReader(spark, catalog, declarations, numbers, is_inlined=True)
+        plan = reader.left_to_spark(CatalystNode.of(analyzed), "a plan that cannot be read from Python").plan
+    script = Script((Output(_named(plan, frame.columns, reader.columns), None),))
+    return BoundScript(script, tuple(reader.constraints))
+
+
+def _named(plan: Plan, names: Sequence[str], numbers: ColumnNumbers) -> Plan:
+    """The plan with its columns under the DataFrame's names."""
+    if [column.name for column in plan.columns] == list(names):
+        return plan
+    pairs = list(zip(plan.columns, names, strict=True))
+    outputs = [(column if column.name == name else numbers.like(column, name), Ref(column)) for column, name in pairs]
+    return Project(plan, tuple(outputs))

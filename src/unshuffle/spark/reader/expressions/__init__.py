@@ -1,0 +1,1 @@
+"""Catalyst's expressions as ours."""

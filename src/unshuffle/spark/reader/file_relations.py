@@ -1,0 +1,104 @@
+"""The files that a DataFrame reads, as a scan of ours with the statistics of the files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from unshuffle.catalog import files
+from unshuffle.catalog.parquet_files import NotParquet, parquet_contents
+from unshuffle.catalog.schema import Column
+from unshuffle.catalog.statistics.statistics_lookup import scan_facts
+from unshuffle.plan.logical import Files, Format, Scan
+from unshuffle.spark.reader.sstreams import as_stream
+from unshuffle.spark.shims.catalyst import analyzed_plan
+
+_FORMATS = {
+    "ParquetFileFormat": "Parquet",
+    "CSVFileFormat": "Csv",
+    "JsonFileFormat": "Json",
+    "OrcFileFormat": "Orc",
+    "TextFileFormat": "Text",
+}
+# Options with which a DataFrame does not read all files of its paths.
+_FILE_FILTERS = {"pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "ignorecorruptfiles"}
+
+
+def table_name(frame: DataFrame) -> tuple[str, ...] | None:
+    """The qualified name of the table or view that a DataFrame consists of."""
+    plan = analyzed_plan(frame)
+    while plan.getClass().getSimpleName() == "SubqueryAlias":
+        plan = plan.child()
+    return relation_name(plan)
+
+
+def relation_name(plan: Any) -> tuple[str, ...] | None:
+    """The qualified name of a table or view, the same however a query refers to it. None for other relations."""
+    match plan.getClass().getSimpleName():
+        case "View":
+            return _parts(plan.desc().identifier())
+        case "HiveTableRelation":
+            return _parts(plan.tableMeta().identifier())
+        case "LogicalRelation" if plan.catalogTable().isDefined():
+            return _parts(plan.catalogTable().get().identifier())
+        case "DataSourceV2Relation" if plan.identifier().isDefined() and plan.catalog().isDefined():
+            identifier = plan.identifier().get()
+            return (plan.catalog().get().name(), *identifier.namespace(), identifier.name())
+    return None
+
+
+def _parts(identifier: Any) -> tuple[str, ...]:
+    return tuple(identifier.nameParts().mkString("\x01").split("\x01"))
+
+
+def file_scan(relation: Any, columns: tuple[Column, ...], catalog: str | Path | None) -> Scan | None:
+    """The scan of a file relation; None for any other source."""
+    source = relation.relation()
+    if source.getClass().getSimpleName() != "HadoopFsRelation":
+        return None
+    name = _FORMATS.get(source.fileFormat().getClass().getSimpleName())
+    index = source.location()
+    stored = source.schema().length()
+    # A scan that also returns Spark's metadata of files has one more column.
+    if name is None or index.getClass().getSimpleName() != "InMemoryFileIndex" or stored != len(columns):
+        return None
+    paths = tuple(index.rootPaths().mkString("\n").split("\n"))
+    options = _options(source.options())
+    base = options.get("basepath")
+    if base is None and source.partitionSchema().length() > 0 and len(paths) == 1:
+        base = paths[0]
+    kept = tuple((key, value) for key, value in sorted(options.items()) if key not in ("path", "paths", "basepath"))
+    where = Files(paths, Format(name, kept), base, None, source.sizeInBytes(), relation)
+    catalog_name = relation_name(relation)
+    label = catalog_name[-1] if catalog_name is not None else paths[0].rstrip("/").rsplit("/", 1)[-1].partition(".")[0]
+    scan = Scan(label, where, columns)
+    if name != "Parquet" or options.keys() & _FILE_FILTERS:
+        return scan
+    return as_stream(scan) or _with_statistics(scan, catalog)
+
+
+def _with_statistics(scan: Scan, catalog: str | Path | None) -> Scan:
+    """The scan with statistics from Parquet footers and the catalog, for columns whose types are those of the files."""
+    where = scan.files
+    try:
+        found = files.data_files(where.paths, where.base)
+        contents = parquet_contents(found) if found else None
+    except (NotParquet, OSError, pa.ArrowException):
+        return scan  # a file system that only Spark can read: there are no statistics
+    if contents is None:
+        return scan
+    stored = dict(contents.columns)
+    same = [column for column in scan.columns if stored.get(column.name) == column.type and column.type is not None]
+    known = scan_facts(same, where.paths, where.base, found, contents, catalog)
+    counted = Files(where.paths, where.format, where.base, contents.rows, contents.bytes, where.relation)
+    return Scan(scan.label, counted, scan.columns, known.keys, known.dependencies, None, known.statistics)
+
+
+def _options(scala_options: Any) -> dict[str, str]:
+    """A Scala map in one call, as text. No option contains the separator."""
+    text = scala_options.mkString("\x01")
+    pairs = (each.partition(" -> ") for each in text.split("\x01") if each)
+    return {key.lower(): value for key, _, value in pairs}

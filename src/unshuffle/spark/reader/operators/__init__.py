@@ -1,0 +1,1 @@
+"""The reading of each of Catalyst's operators."""

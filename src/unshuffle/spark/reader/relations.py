@@ -1,0 +1,88 @@
+"""Parts of a DataFrame that Spark runs: relations that are not files, and foreign operators.
+
+A foreign operator becomes a DataFrame whose columns are named by `Column.spark_name`. It runs over other inputs than it was
+made for. Its expressions refer to the columns of its old inputs by Catalyst's ids, so they are rewritten to the new ones.
+Giving the new columns the old ids would be simpler, and wrong: one id would mean two things in one plan, and Catalyst
+infers filters from what it knows of an id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+from unshuffle.catalog.schema import Column
+from unshuffle.plan.logical import Foreign, Scan, TableScan
+from unshuffle.plan.sql import quote
+from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of, project, with_children
+from unshuffle.spark.shims.gateway import items_of
+
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCode:
+    """The code of a `Foreign` operator: Catalyst's operator, perhaps over further foreign ones; and for each input its path
+    in that tree and the columns it must provide, in Catalyst's order."""
+
+    operator: Any
+    inputs: tuple[tuple[Path, tuple[Column, ...]], ...]
+
+
+def table(spark: SparkSession, node: TableScan) -> DataFrame:
+    """A table by its name, or the relation that a DataFrame was made from."""
+    return spark.table(".".join(map(quote, node.name))) if node.relation is None else frame_of(spark, node.relation)
+
+
+def scan(spark: SparkSession, node: Scan) -> DataFrame:
+    """The files of a DataFrame, with its options and schema, and as listed when it was made."""
+    return frame_of(spark, node.files.relation)
+
+
+def foreign(spark: SparkSession, node: Foreign, inputs: Sequence[DataFrame]) -> DataFrame:
+    """A foreign operator over these inputs, which have at least the columns it was made for."""
+    code: OperatorCode = node.operator
+    new_inputs: dict[Path, Any] = {}
+    for (path, columns), frame in zip(code.inputs, inputs, strict=True):
+        new_inputs[path] = _input(spark, frame, columns)
+    plan = _rebuilt(spark, code.operator, (), new_inputs)
+    return frame_of(spark, plan).toDF(*(column.spark_name for column in node.columns))
+
+
+def with_schema_of(frame: DataFrame, original: DataFrame) -> DataFrame:
+    """The frame with the column names and column metadata of another. Metadata are part of a schema, not of a plan."""
+    fields = original.schema.fields
+    numbered = frame.toDF(*(f"c{i}" for i in range(len(fields))))
+    return numbered.select(
+        *(
+            col(f"c{i}").alias(each.name, metadata=each.metadata) if each.metadata else col(f"c{i}").alias(each.name)
+            for i, each in enumerate(fields)
+        )
+    )
+
+
+def _input(spark: SparkSession, frame: DataFrame, columns: Sequence[Column]) -> Any:
+    """An input of a foreign operator: its columns in order, under the user's names."""
+    once = list(dict.fromkeys(columns))
+    chosen = frame.select(*(col(quote(column.spark_name)).alias(column.name) for column in once))
+    plan = analyzed_plan(chosen)
+    if len(once) == len(columns):
+        return plan
+    # A column that the operator was given twice must be the same attribute twice: Spark looks up a group's keys by it.
+    output = dict(zip(once, items_of(plan.output()), strict=True))
+    return project(spark, [output[column] for column in columns], plan)
+
+
+def _rebuilt(spark: SparkSession, operator: Any, path: Path, inputs: dict[Path, Any]) -> Any:
+    """The operator at a path, over the new inputs below it."""
+    if path in inputs:
+        return inputs[path]
+    if not any(each[: len(path)] == path for each in inputs):
+        return operator
+    old = operator.children()
+    new = [_rebuilt(spark, old.apply(i), (*path, i), inputs) for i in range(old.length())]
+    return with_children(spark, operator, old, new)

@@ -1,0 +1,199 @@
+"""A scan of Parquet files with exactly one task for each logical partition.
+
+Spark packs the files of a table into tasks by size. Here a logical partition is a list of files, or of row groups of files,
+which one task reads in that order; an empty list is a task that reads nothing. A file may occur in several partitions. Then
+`belongs` tells which of its rows are in which. The partition number is a constant that Spark's reader appends to the rows of
+each file, as it does the values of partition columns.
+
+Spark's own reader reads the files in batches, with the filters that Spark would push into it. The operators above get rows:
+Spark has no operator that both passes batches on and takes a claimed layout. That costs a tenth to two fifths of a bare
+scan. For 5 million rows on two busy cores, best of five interleaved runs: summing columns took 1.20 s against 1.06 s for
+Spark's own scan, filtering 0.68 against 0.49, copying all 0.91 against 0.75.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType
+
+from unshuffle.plan.sql import quote
+from unshuffle.spark.shims.catalyst import frame_of, query_execution
+from unshuffle.spark.shims.claimed_layout import SortOrder, statistics, with_claimed_layout
+from unshuffle.spark.shims.gateway import (
+    items_of,
+    java_array,
+    java_session,
+    jvm,
+    none,
+    scala_map,
+    scala_object,
+    sequence,
+)
+from unshuffle.spark.shims.hadoop import hadoop_configuration
+from unshuffle.spark.shims.range_filter import RangeFilter
+
+_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A file, or those of its row groups whose midpoint is in the `length` bytes from `start` on."""
+
+    path: str  # as Hadoop writes it, without escapes
+    size: int  # of the whole file
+    start: int
+    length: int
+    modified: int  # milliseconds since 1970
+    whole: bool = False  # all its rows belong to the partition that reads it
+
+
+def exact_scan(
+    spark: SparkSession,
+    schema: StructType,
+    partitions: Sequence[Sequence[Piece]],
+    number: str,
+    *,
+    belongs: Column | RangeFilter | None = None,
+    predicate: Column | None = None,
+    order: SortOrder = (),
+    rows: int | None = None,
+    bytes: int | None = None,
+) -> DataFrame:
+    """The rows of the pieces with the schema's columns, and their logical partition in the column `number`.
+
+    `belongs` is the number of the partition that a row belongs to, or the ranges of the partitions. Other rows of pieces that
+    are not whole are filtered out. `predicate` is pushed into the reader as far as Spark can, and is applied. `order` is how
+    the rows of each logical partition are sorted, and is not checked. `rows` and `bytes` are the size of all pieces; by
+    default, bytes are those of the files."""
+    whole = f"{number}_whole"
+    constants = [StructField(number, IntegerType(), False)]
+    constants += [StructField(whole, BooleanType(), False)] if belongs is not None else []
+    ranges = belongs if isinstance(belongs, RangeFilter) else None
+    constants += ranges.fields if ranges is not None else []
+    relation = _relation(spark, schema, StructType(constants))
+    attributes = items_of(relation.output())
+    rdd = _rdd(spark, relation.relation(), _pushed_filters(spark, relation, predicate), partitions, ranges)
+    size = sum(piece.length for pieces in partitions for piece in pieces) if bytes is None else bytes
+    frame = with_claimed_layout(spark, attributes, rdd, number, order, statistics(spark, rows, size))
+    if predicate is not None:
+        frame = frame.where(predicate)
+    if belongs is None:
+        return frame
+    is_own = F.expr(ranges.condition) if ranges is not None else belongs == F.col(quote(number))
+    return frame.where(F.col(quote(whole)) | is_own).drop(*(field.name for field in constants[1:]))
+
+
+def _relation(spark: SparkSession, schema: StructType, constants: StructType) -> Any:
+    """The relation that Spark would have for the files. It lists none, because we decide which are read."""
+    session, nothing, options = java_session(spark), none(spark), scala_map(spark, [])
+    datasources = jvm(spark).org.apache.spark.sql.execution.datasources
+    no_cache = scala_object(spark, f"{_DATASOURCES}.NoopCache")
+    index = datasources.InMemoryFileIndex(session, sequence(spark, []), options, nothing, no_cache, nothing, nothing)
+    # Whatever the schema says, a file may contain NULLs.
+    data_schema = session.parseDataType(schema.json()).asNullable()
+    constant_schema = session.parseDataType(constants.json())
+    parquet = datasources.parquet.ParquetFileFormat()
+    files = datasources.HadoopFsRelation(index, constant_schema, data_schema, nothing, parquet, options, session)
+    return scala_object(spark, f"{_DATASOURCES}.LogicalRelation").apply(files, False)
+
+
+def _pushed_filters(spark: SparkSession, relation: Any, predicate: Column | None) -> Any:
+    """The parts of a predicate that Spark would push into the reader of the files."""
+    if predicate is None:
+        return sequence(spark, [])
+    scan = query_execution(frame_of(spark, relation).where(predicate)).sparkPlan()
+    while scan.children().size() == 1:
+        scan = scan.children().apply(0)
+    # Spark replaces the scan by an empty relation if no row can satisfy the predicate.
+    return scan.pushedDownFilters() if scan.nodeName().startswith("Scan parquet") else sequence(spark, [])
+
+
+def _rdd(
+    spark: SparkSession, files: Any, filters: Any, partitions: Sequence[Sequence[Piece]], ranges: RangeFilter | None
+) -> Any:
+    java, session = jvm(spark), java_session(spark)
+    reader = files.fileFormat().buildReaderWithPartitionValues(
+        session,
+        files.dataSchema(),
+        files.partitionSchema(),
+        files.dataSchema(),
+        filters,
+        scala_map(spark, [("returning_batch", "false")]),
+        hadoop_configuration(spark),
+    )
+    no_metadata = scala_map(spark, [])
+    return java.org.apache.spark.sql.execution.datasources.FileScanRDD(
+        session,
+        reader,
+        sequence(spark, _file_partitions(spark, partitions, files.partitionSchema().length(), ranges)),
+        files.schema(),
+        sequence(spark, []),
+        no_metadata,
+        java.org.apache.spark.sql.catalyst.FileSourceOptions(no_metadata),
+    )
+
+
+def _file_partitions(
+    spark: SparkSession, partitions: Sequence[Sequence[Piece]], constants: int, ranges: RangeFilter | None
+) -> list[Any]:
+    java = jvm(spark)
+    datasources = java.org.apache.spark.sql.execution.datasources
+    file_partition, partitioned_file = datasources.FilePartition, datasources.PartitionedFile
+    generic_row = java.org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+    spark_path = java.org.apache.spark.paths.SparkPath.fromPathString
+    hosts_of, no_metadata = _hosts(spark), scala_map(spark, [])
+    paths = {path: spark_path(path) for path in {piece.path for pieces in partitions for piece in pieces}}
+    made = []
+    for number, pieces in enumerate(partitions):
+        rows = {whole: _constants(generic_row(constants), number, whole) for whole in {each.whole for each in pieces}}
+        if ranges is not None:
+            for row in rows.values():
+                ranges.fill(spark, row, 2, number)
+        files = [
+            partitioned_file(
+                rows[each.whole],
+                paths[each.path],
+                each.start,
+                each.length,
+                hosts_of(each),
+                each.modified,
+                each.size,
+                no_metadata,
+            )
+            for each in pieces
+        ]
+        made.append(file_partition(number, java_array(spark, partitioned_file, files)))
+    return made
+
+
+def _constants(row: Any, number: int, whole: bool) -> Any:
+    """The values that the reader appends to the rows of a piece."""
+    row.setInt(0, number)
+    if row.numFields() > 1:
+        row.setBoolean(1, whole)
+    return row
+
+
+def _hosts(spark: SparkSession) -> Callable[[Piece], Any]:
+    """The machines that store most of a piece, as far as its file system knows."""
+    configuration, path_of = hadoop_configuration(spark), jvm(spark).org.apache.hadoop.fs.Path
+    nowhere = java_array(spark, jvm(spark).java.lang.String, [])
+    systems: dict[tuple[str, str], Any] = {}
+
+    def hosts(piece: Piece) -> Any:
+        root = urlsplit(piece.path)[:2]
+        if root not in systems:
+            system = path_of(piece.path).getFileSystem(configuration)
+            systems[root] = None if system.getScheme() == "file" else system
+        if systems[root] is None:
+            return nowhere
+        blocks = systems[root].getFileBlockLocations(path_of(piece.path), piece.start, piece.length)
+        return max(blocks, key=lambda block: block.getLength()).getHosts() if len(blocks) else nowhere
+
+    return hosts

@@ -1,0 +1,1 @@
+"""User-defined operators on Spark: Arrow functions for Spark's Python workers."""

@@ -1,0 +1,301 @@
+"""For each super-operator a query that it rewrites, and similar queries that it must not rewrite."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.binding import bind_query, bind_script
+from unshuffle.explore.rules import SUPER_OPERATOR_NAMES
+from unshuffle.optimizer import Options, optimize
+from unshuffle.plan import physical
+from unshuffle.plan.predicates import conjuncts
+
+COUNTS = "(select a, count(*) n from t group by a) x"
+
+TAKEN = {
+    "diamond_union": """
+        select a, count(*) n from t where b > 0 group by a union all select a, max(c) from t where b < 2 group by a""",
+    "diamond_join": f"select x.a, n, m from {COUNTS} join (select a, max(b) m from t where c > 1 group by a) y on x.a = y.a",
+    "diamond_of_totals": "select * from (select count(*) n from t where b > 0) x cross join (select max(c) m from t) y",
+    "min_and_join": "select t.*, m from t join (select a, min(b) m from t group by a) y on t.a = y.a",
+    "join_with_own_aggregates": "select t.*, m from t join (select a, sum(b) m from t group by a) y on t.a = y.a",
+    "extreme_rows": "select t.* from t join (select a, max(b) m from t group by a) y on t.a = y.a and t.b = y.m",
+    "two_granularities": """
+        select x.a, x.b, n, s from (select a, b, count(*) n from t group by a, b) x
+        join (select a, sum(c) s from t group by a) y on x.a = y.a""",
+    "union_then_group": """
+        select a, sum(b) from (select a, b from t where c > 1 union all select a, b from t where c < 3) group by a""",
+    "exists_in_group": "select * from t where exists (select 1 from t o where o.a = t.a and o.b <> t.b and o.c > 1)",
+    "first_row_and_join": """
+        select t.*, f.b fb from t
+        join (select a, b, row_number() over (partition by a order by c, b, s) n from t) f on t.a = f.a and f.n = 1""",
+}
+
+# Rule -> what is different -> the query.
+LEFT_ALONE = {
+    "diamond_union": {
+        "another table": "select a, count(*) from t group by a union all select d, count(*) from u group by d",
+        "other keys": "select a, count(*) from t group by a union all select b, count(*) from t group by b",
+        "keys by other names": "select a, b, count(*) from t group by a, b union all select a, c, max(b) from t group by a, c",
+        "a random filter": """
+            select a, count(*) from t where rand() < 0.5 group by a union all select a, max(b) from t group by a""",
+        "a list": "select a, collect_list(b)[0] from t group by a union all select a, max(b) from t group by a",
+        "distinct values": """
+            select a, count(distinct b), count(distinct c) from t group by a
+            union all select a, max(b), max(c) from t group by a""",
+        "rows": "select a, count(*) from t group by a union all select a, b from t",
+    },
+    "diamond_join": {
+        "another table": f"select x.a from {COUNTS} join (select d, max(e) m from u group by d) y on x.a = y.d",
+        "fewer columns compared": """
+            select x.a, n, m from (select a, b, count(*) n from t group by a, b) x
+            join (select a, b, max(c) m from t group by a, b) y on x.a = y.a""",
+        "not the keys": f"select x.a, n, m from {COUNTS} join (select a, max(b) m from t group by a) y on x.a = y.m",
+        "keys renamed apart": """
+            select x.p, n, m from (select a p, b q, count(*) n from t group by a, b) x
+            join (select b p, a q, max(c) m from t group by a, b) y on x.p = y.p and x.q = y.q""",
+        "a random aggregate": f"""
+            select x.a, n, m from {COUNTS} join (select a, sum(rand()) m from t group by a) y on x.a = y.a""",
+        "a range": f"select x.a, n, m from {COUNTS} join (select a, max(b) m from t group by a) y on x.a < y.a",
+    },
+    "diamond_of_totals": {
+        "another table": "select * from (select count(*) n from t) x cross join (select max(e) m from u) y",
+        "groups": f"select * from {COUNTS} cross join (select max(c) m from t) y",
+        "an outer join": "select * from (select count(*) n from t) x left join (select max(c) m from t) y on n > m",
+    },
+    "min_and_join": {
+        "another table": "select t.*, m from t join (select d, min(e) m from u group by d) y on t.a = y.d",
+        "a filter below the minimum": """
+            select t.*, m from t join (select a, min(b) m from t where c > 1 group by a) y on t.a = y.a""",
+        "not the key": "select t.*, m from t join (select a, min(b) m from t group by a) y on t.b = y.a",
+        "a minimum of some rows": """
+            select t.*, m from t join (select a, min(b) filter (where c > 1) m from t group by a) y on t.a = y.a""",
+        "rows and groups that are both kept": """
+            select t.*, m from (select a, min(b) m from t group by a) y full join t on t.a = y.a and t.c > 1""",
+    },
+    "join_with_own_aggregates": {
+        "another table": "select t.*, m from t join (select d, sum(e) m from u group by d) y on t.a = y.d",
+        "a filter below the sum": """
+            select t.*, m from t join (select a, sum(b) m from t where c > 1 group by a) y on t.a = y.a""",
+        "distinct values": """
+            select t.*, m, k from t
+            join (select a, count(distinct b) m, count(distinct c) k from t group by a) y on t.a = y.a""",
+    },
+    "extreme_rows": {
+        "another value": "select t.* from t join (select a, max(b) m from t group by a) y on t.a = y.a and t.c = y.m",
+        "a filter below the maximum": """
+            select t.* from t join (select a, max(b) m from t where c > 1 group by a) y on t.a = y.a and t.b = y.m""",
+        "an outer join": "select t.*, m from t left join (select a, max(b) m from t group by a) y on t.a = y.a and t.b = y.m",
+    },
+    "two_granularities": {
+        "another table": """
+            select x.a from (select a, b, count(*) n from t group by a, b) x
+            join (select d, sum(e) s from u group by d) y on x.a = y.d""",
+        "an average": """
+            select x.a, x.b, n, s from (select a, b, count(*) n from t group by a, b) x
+            join (select a, avg(c) s from t group by a) y on x.a = y.a""",
+        "other rows": """
+            select x.a, x.b, n, s from (select a, b, count(*) n from t group by a, b) x
+            join (select a, sum(c) s from t where c > 1 group by a) y on x.a = y.a""",
+        "a key that is no part": """
+            select x.a, x.b, n, s from (select a, b, count(*) n from t group by a, b) x
+            join (select c, sum(b) s from t group by c) y on x.a = y.c""",
+    },
+    "union_then_group": {
+        "another table": "select a, sum(b) from (select a, b from t union all select d, e from u) group by a",
+        "columns that change places": """
+            select a, sum(b) from (select a, b from t where c > 1 union all select b, a from t where c < 3) group by a""",
+        "a constant key": """
+            select k, sum(b) from (select 1 k, b from t where c > 1 union all select 2 k, b from t where c < 3) group by k""",
+        "an average": "select a, avg(b) from (select a, b from t where c > 1 union all select a, b from t where c < 3) group by a",
+    },
+    "exists_in_group": {
+        "another table": "select * from t where exists (select 1 from u where u.d = t.a and u.e <> t.b)",
+        "two comparisons": """
+            select * from t where exists (select 1 from t o where o.a = t.a and o.b < t.b and o.c > t.c)""",
+        "a key that is only safe in some rows": """
+            select * from (select 10 / a k, b from t where a <> 0) l
+            left semi join (select 10 / a k, c from t where a <> 0 and c > 1) r on l.k = r.k""",
+        "no group": "select * from t where exists (select 1 from t o where o.b < t.c)",
+        "another column": "select * from t where exists (select 1 from t o where o.b = t.a)",
+    },
+    "first_row_and_join": {
+        "the first two": """
+            select t.*, f.b fb from t
+            join (select a, b, row_number() over (partition by a order by c, b) n from t) f on t.a = f.a and f.n <= 2""",
+        "the first of some": """
+            select t.*, f.b fb from t
+            join (select a, b, row_number() over (partition by a order by c, b) n from t where c > 1) f
+            on t.a = f.a and f.n = 1""",
+        "a rank": """
+            select t.*, f.b fb from t
+            join (select a, b, rank() over (partition by a order by c, b) n from t) f on t.a = f.a and f.n = 1""",
+    },
+}
+NEAR_MISSES = [
+    pytest.param(rule, query, id=f"{rule}-{what}")
+    for rule, cases in LEFT_ALONE.items()
+    for what, query in cases.items()
+]
+
+
+def fired(query: str) -> dict[str, int]:
+    rules = optimize(bind_query(query)).trace.rules
+    return {rule: count for rule, count in rules.items() if rule in SUPER_OPERATOR_NAMES}
+
+
+@pytest.mark.parametrize("rule", TAKEN)
+def test_rule_fires(rule: str) -> None:
+    assert rule in fired(TAKEN[rule])
+
+
+@pytest.mark.parametrize(("rule", "query"), NEAR_MISSES)
+def test_rule_does_not_fire_on_near_misses(rule: str, query: str) -> None:
+    assert rule not in fired(query)
+
+
+@pytest.mark.parametrize("rule", TAKEN)
+def test_rule_can_be_disabled(rule: str) -> None:
+    found = optimize(bind_query(TAKEN[rule]), Options(disabled=frozenset((rule,))))
+    assert rule not in found.trace.rules
+
+
+def test_every_rule_has_its_cases() -> None:
+    assert set(TAKEN) == set(LEFT_ALONE) == SUPER_OPERATOR_NAMES - {"several_outputs"}
+
+
+TWO_OUTPUTS = """
+a = SELECT a, COUNT(*) AS n FROM t WHERE b > 1 GROUP BY a;
+b = SELECT {key}, MAX(c) AS m FROM {table} GROUP BY {key};
+OUTPUT a TO "a.parquet" USING Parquet();
+OUTPUT b TO "b.parquet" USING Parquet();
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "table", "is_taken"), [("a", "t", True), ("b", "t", False), ("id", "(SELECT id, v AS c FROM k)", False)]
+)
+def test_several_outputs(key: str, table: str, is_taken: bool) -> None:
+    rules = optimize(bind_script(TWO_OUTPUTS.format(key=key, table=table))).trace.rules
+    assert ("several_outputs" in rules) == is_taken
+
+
+ESCAPING = """
+counts = SELECT a, COUNT(*) AS n FROM t GROUP BY a;
+most = SELECT a, MAX(b) AS m FROM t GROUP BY a;
+both = SELECT counts.a, n, m FROM counts JOIN most ON counts.a == most.a;
+OUTPUT both TO "a.parquet" USING Parquet();
+{more}
+"""
+
+
+@pytest.mark.parametrize(("more", "is_taken"), [("", True), ('OUTPUT counts TO "b.parquet" USING Parquet();', False)])
+def test_rowsets_with_other_readers_do_not_become_part_of_a_pass(more: str, is_taken: bool) -> None:
+    rules = optimize(bind_script(ESCAPING.format(more=more))).trace.rules
+    assert ("diamond_join" in rules) == is_taken
+
+
+FIRST_ROWS = """
+some = SELECT a, b, c FROM t {limit};
+counts = SELECT a, COUNT(*) AS n FROM some GROUP BY a;
+most = SELECT a, MAX(b) AS m FROM {second} GROUP BY a;
+both = SELECT counts.a, n, m FROM counts JOIN most ON counts.a == most.a;
+OUTPUT both TO "a.parquet" USING Parquet();
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "second", "is_taken"),
+    [
+        ("ORDER BY b LIMIT 100", "t", False),
+        ("ORDER BY b LIMIT 100", "some", True),
+        ("LIMIT 100", "some", True),
+        ("WHERE rand() < 0.5", "t", False),
+        ("WHERE rand() < 0.5", "some", True),
+        ("WHERE b > 1", "t", True),
+        ("WHERE b > 1", "some", True),
+    ],
+)
+def test_limit_can_be_the_input_of_a_pass_but_not_on_an_edge(limit: str, second: str, is_taken: bool) -> None:
+    """A row does not determine whether a LIMIT keeps it."""
+    rules = optimize(bind_script(FIRST_ROWS.format(limit=limit, second=second))).trace.rules
+    assert ("diamond_join" in rules) == is_taken
+
+
+def test_limit_with_another_reader_is_computed_once() -> None:
+    """A LIMIT may keep other rows each time: the pass reads the spool, like the other reader."""
+    found = optimize(bind_script(FIRST_ROWS.format(limit="LIMIT 100", second="some") + OTHER_READER))
+    operators = [node.operator for root in found.roots for node in root.walk()]
+    assert [each.rule for each in found.super_operators] == ["diamond_join"]
+    assert [spool.name for spool in found.spools] == ["some"]
+    assert sum(isinstance(each, physical.Limit) for each in operators) == 1
+    assert sum(isinstance(each, physical.ReadSpool) for each in operators) == 2
+
+
+OTHER_READER = 'OUTPUT some TO "b.parquet" USING Parquet();'
+
+
+@pytest.mark.parametrize("rule", TAKEN)
+def test_limit_above_a_pass(rule: str) -> None:
+    """A LIMIT above the topmost core operator does not prevent the rewrite."""
+    for order in ("", "order by 1"):
+        assert rule in fired(f"select * from ({TAKEN[rule]}) {order} limit 10")
+
+
+FIRST_OF_A_BRANCH = """
+select a, n from (select a, count(*) n from t group by a order by n limit 3)
+union all select a, max(b) from t group by a"""
+
+
+def test_limit_of_the_groups_of_a_branch_is_not_rewritten() -> None:
+    """A group does not determine whether it is among the first groups."""
+    assert not fired(FIRST_OF_A_BRANCH)
+
+
+FIRST_OF_EACH_GROUP = """
+select a, sum(b) s from {ranked} where place <= 2 group by a
+union all select a, count(*) from {ranked} group by a"""
+
+
+def test_first_rows_of_each_group_are_a_predicate_on_the_row_number() -> None:
+    ranked = "select a, b, row_number() over (partition by a order by c, b) place from t"
+    assert "diamond_union" in fired(f"with r as ({ranked}) {FIRST_OF_EACH_GROUP.format(ranked='r')}")
+
+
+def test_a_branch_filters_before_its_aggregates_do() -> None:
+    """1 / b is safe only for rows that satisfy the branch's own filter."""
+    found = optimize(
+        bind_query("""
+        select a, count(*) filter (where 1 / b > 0) n from t where b <> 0 group by a
+        union all select a, max(c) from t group by a""")
+    )
+    flags = [
+        expression
+        for root in found.roots
+        for node in root.walk()
+        if isinstance(node.operator, physical.Project)
+        for column, expression in node.operator.outputs
+        if column.name == "flag" and len(conjuncts(expression)) > 1
+    ]
+    assert [[part.function for part in conjuncts(each)] for each in flags] == [["<>", ">"]]
+
+
+def test_super_operators_compose() -> None:
+    """A diamond over rows joined with the least value of their group."""
+    found = optimize(
+        bind_query("""
+        with m as (select t.a, t.b, l.m from t join (select a, min(b) m from t group by a) l on t.a = l.a)
+        select a, count(*) n from m where b > 1 group by a union all select a, max(m) from m group by a""")
+    )
+    assert {"min_and_join", "diamond_union"} <= set(found.trace.rules)
+
+
+def test_a_third_branch_joins_the_pass_of_two() -> None:
+    found = optimize(
+        bind_query(f"""
+        select x.a, n, m, s from {COUNTS} join (select a, max(b) m from t where c > 1 group by a) y on x.a = y.a
+        left join (select a, sum(c) s from t where b > 0 group by a) z on x.a = z.a""")
+    )
+    operators = [node.operator for root in found.roots for node in root.walk()]
+    assert [each.rule for each in found.super_operators] == ["diamond_join"]
+    assert sum(isinstance(each, physical.HashAggregate | physical.SortAggregate) for each in operators) == 1

@@ -1,0 +1,134 @@
+"""What `measure` counts is what Spark's executed plans show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": -1}
+
+
+def left(spark: SparkSession) -> DataFrame:
+    return spark.range(5000).selectExpr("id", "id % 97 as k")
+
+
+def right(spark: SparkSession) -> DataFrame:
+    return spark.range(200).selectExpr("id as k", "id % 3 as g")
+
+
+def reused(spark: SparkSession) -> DataFrame:
+    counts = left(spark).groupBy("k").count()
+    return counts.join(counts.withColumnRenamed("count", "again"), "k")
+
+
+QUERIES: dict[str, tuple[Callable[[Any], Any], dict[str, Any], int]] = {
+    "scan": (left, {}, 0),
+    "aggregate": (lambda s: left(s).groupBy("k").count(), {}, 1),
+    "join": (lambda s: left(s).join(right(s), "k"), NO_BROADCAST, 2),
+    "broadcast join": (lambda s: left(s).join(right(s), "k"), {}, 0),
+    "not adaptive": (lambda s: left(s).join(right(s), "k"), NO_BROADCAST | {"spark.sql.adaptive.enabled": False}, 2),
+    "union": (lambda s: left(s).groupBy("k").count().union(right(s).groupBy("g").count()), {}, 2),
+    "reused exchange": (reused, NO_BROADCAST, 1),
+    "subquery": (lambda s: s.sql("select max(id) from range(9) where id < (select avg(id) from range(9))"), {}, 2),
+    "sort": (lambda s: left(s).orderBy("k"), {}, 1),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_exchanges_are_those_of_the_final_plan(spark: SparkSession, name: str) -> None:
+    from unshuffle.spark.execution.metrics import measure
+    from unshuffle.spark.session import temporarily
+
+    make, settings, expected = QUERIES[name]
+    with temporarily(spark, **settings):
+        frame = make(spark)
+        with measure(spark) as measured:
+            frame.collect()
+        plan = frame._jdf.queryExecution().executedPlan().toString().partition("== Initial Plan ==")[0]
+    shown = len(re.findall(r"[+:]- Exchange ", plan))
+    assert measured.exchanges == expected
+    if name != "subquery":  # its plan is printed wherever it is used
+        assert shown == expected, plan
+    assert (measured.shuffle_bytes > 0) == (expected > 0)
+    assert measured.seconds > 0
+    assert measured.task_seconds > 0
+    assert measured.spill_bytes == 0
+
+
+def test_writes_and_several_jobs_add_up(spark: SparkSession, tmp_path: Path) -> None:
+    from unshuffle.spark.execution.metrics import measure
+
+    frame = left(spark).groupBy("k").count()
+    with measure(spark) as measured:
+        frame.write.parquet(str(tmp_path / "out"))
+        frame.collect()
+    assert measured.exchanges == 2
+
+
+def test_other_work_does_not_count(spark: SparkSession) -> None:
+    from unshuffle.spark.execution.metrics import measure
+
+    frame = left(spark).groupBy("k").count()
+    frame.collect()
+    with measure(spark) as measured:
+        other = Thread(target=lambda: left(spark).groupBy("id").count().collect())
+        other.start()
+        other.join()
+        spark.range(3).collect()
+    frame.collect()
+    assert (measured.exchanges, measured.shuffle_bytes) == (0, 0)
+    with measure(spark) as nothing:
+        pass
+    assert (nothing.exchanges, nothing.task_seconds) == (0, 0)
+
+
+def test_work_that_fails_is_measured_too(spark: SparkSession) -> None:
+    from pyspark.errors import PySparkException
+
+    from unshuffle.spark.execution.metrics import measure
+
+    failing = left(spark).groupBy("k").count().selectExpr("raise_error(cast(k as string))")
+    with suppress(PySparkException), measure(spark) as measured:
+        failing.collect()
+    assert measured.exchanges == 1
+
+
+def test_an_exchange_inside_an_rdd_is_seen(spark: SparkSession) -> None:
+    from unshuffle.spark.execution.metrics import measure
+
+    hidden = spark.createDataFrame(left(spark).repartition(3, "k").rdd, "id long, k long")
+    with measure(spark) as measured:
+        hidden.collect()
+    # Before 4.3, Spark runs the stages of an adaptive plan when the RDD is made.
+    assert measured.exchanges == (0 if spark.version.startswith(("4.1", "4.2")) else 1)
+
+
+@pytest.mark.usefixtures("compiled")
+def test_peak_memory_is_that_of_the_task_that_took_most(spark: SparkSession) -> None:
+    from unshuffle.spark.execution.metrics import measure
+
+    def peak(frame: DataFrame | None) -> int:
+        with measure(spark) as measured:
+            if frame is not None:
+                frame.write.format("noop").mode("overwrite").save()
+        return measured.peak_memory_bytes
+
+    def sorted_in(tasks: int) -> DataFrame:
+        return spark.range(400_000).repartition(tasks).sortWithinPartitions("id")
+
+    assert peak(None) == 0
+    assert peak(spark.range(1000).selectExpr("sum(id)")) == 0  # nothing is kept to be grouped
+    whole, quarter = peak(sorted_in(1)), peak(sorted_in(4))
+    assert 400_000 * 16 < whole < spark._jvm.Runtime.getRuntime().maxMemory()  # all rows, of 16 bytes at least
+    assert 100_000 * 16 < quarter < whole  # the most of one task, not of all together

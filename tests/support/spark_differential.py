@@ -1,0 +1,121 @@
+"""Optimized plans held against plain Spark: the same rows, exchanges and sorts as planned, and rows where the plans claim.
+
+Spark takes long to begin, not to run, so all is made for few and small tasks: plain Spark has its rows in memory and one
+partition, a plan that is as the one before it is not run again, and a part of each plan is looked at rather than all."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.support.claimed_layouts import broken, can_be_checked, collected, with_places
+from tests.support.generated_queries import machines
+from unshuffle import Session
+from unshuffle.explain.render.physical import physical_tree
+from unshuffle.explain.render.text import text
+from unshuffle.explore.rules import EXPLORATION
+from unshuffle.optimizer import Options, PlannedQuery, optimize
+from unshuffle.spark.execution import executed_plan_diff
+from unshuffle.spark.lowering.lowering import Lowering, lowering
+from unshuffle.target import Target
+from unshuffle.verify import verify
+
+MACHINES = machines(partition_bytes=1e6)
+QUICK = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+    "spark.sql.parquet.columnarReaderBatchSize": "64",
+}
+PLAIN = {
+    **QUICK,
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Plain Spark, and ours: sessions of one Spark, with settings of their own."""
+
+    plain: SparkSession
+    ours: Session
+
+
+def in_two_sessions(spark: SparkSession) -> tuple[SparkSession, SparkSession]:
+    """Plain Spark's, and ours."""
+    plain, ours = spark.newSession(), spark.newSession()
+    for settings, session in ((PLAIN, plain), (QUICK, ours)):
+        for name, value in settings.items():
+            session.conf.set(name, value)
+    return plain, ours
+
+
+def problems(sides: Sides, seed: int, query: str) -> Iterator[str]:
+    draw = random.Random(seed)
+    # Adaptive execution plans again after each stage, which takes long: of some. Without it an exchange that a plan has
+    # twice would be run once. (With it, that is decided later, and a plan with a stage of ours needs it to come to an end.)
+    adaptive = str(seed % 10 == 0).lower()
+    for name in ("spark.sql.adaptive.enabled", "spark.sql.exchange.reuse"):
+        sides.ours.spark.conf.set(name, adaptive)
+    expected = _counted(tuple(row) for row in sides.plain.sql(query).collect())
+    seen: set[str] = set()
+    for optimized in _plans(sides.ours, query, draw):
+        plan = optimized.outputs[0][1]
+        shown = text(physical_tree(optimized, renumbered=True))
+        if shown in seen:
+            continue
+        seen.add(shown)
+        nodes = [plan]
+        others = [node for node in can_be_checked(plan) if node is not plan]
+        # One more part of one of the plans.
+        if others and len(seen) == 1:
+            nodes.append(draw.choice(others))
+        with lowering(sides.ours.spark, optimized) as lowered:
+            frames = [with_places(lowered, node) for node in nodes]
+        for node, frame in zip(nodes, frames, strict=True):
+            if node is plan and (found := _not_as_planned(lowered, optimized, frame)):
+                yield f"{seed}: {query}\n{shown}\n  {found}"
+            placed = collected(frame, node)
+            if node is plan and _counted(placed.rows) != expected:
+                ours = _counted(placed.rows)
+                yield f"{seed}: {query}\n{shown}\n  Spark: {expected - ours}\n  ours: {ours - expected}"
+            found = broken(node, placed)
+            if found is not None:
+                yield f"{seed}: {query}\n{shown}\n  {node.operator}\n  claims {node.delivered}\n  breaks {found}"
+
+
+def _plans(session: Session, query: str, draw: random.Random) -> Iterator[PlannedQuery]:
+    """As planned for some machine, and again without some of the rules that were used."""
+    script, machine = session.pipeline.bind(query), draw.choice(MACHINES)
+    first = optimize(script, Options(Target(machine, is_managed=False)))
+    used = [rule.__name__ for rule in EXPLORATION if first.trace.rules[rule.__name__]]
+    disabled = {rule for rule in used if draw.random() < 0.5}
+    plans = (
+        [first, optimize(script, Options(Target(machine, is_managed=False), frozenset(disabled)))]
+        if disabled
+        else [first]
+    )
+    for optimized in plans:
+        verify(optimized)
+        yield optimized
+
+
+def _not_as_planned(lowered: Lowering, optimized: PlannedQuery, frame: DataFrame) -> list[str]:
+    planned = executed_plan_diff.as_planned(optimized, lowered.spark_exchanges)
+    # The plan that will run: the frame keeps it, so that Spark plans once.
+    executed = executed_plan_diff.of_text(frame._jdf.queryExecution().executedPlan().toString().splitlines())
+    return executed_plan_diff.differences(planned, executed)
+
+
+def _counted(rows) -> Counter:  # type: ignore[no-untyped-def, type-arg]
+    """Rows as often as they are there. Zero has two signs that are equal, and either may come out of a group."""
+    return Counter(tuple("NaN" if value != value else value for value in row) for row in rows)
