@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from unshuffle import InternalError, NotOptimizedWarning, Session
 from unshuffle.spark.execution.compare import same_rows
 from unshuffle.spark.lowering import lowering
+from unshuffle.spark.session import temporarily
 
 pytestmark = pytest.mark.spark
 
@@ -149,6 +150,16 @@ def test_cached_data_is_used(session: Session) -> None:
         assert all(each.startswith("Spark adds an exchange") for each in session.fallbacks)
         assert frame._jdf.queryExecution().executedPlan().toString().count("InMemoryRelation") >= 2
         assert same_rows(plain, frame)
+
+
+@pytest.mark.parametrize("before", ["true", "false"])
+def test_a_frame_over_cached_data_runs_whatever_is_set_afterwards(session: Session, before: str) -> None:
+    """Adaptive execution would wait forever for an aggregate of ours over cached data, also if it is turned on later."""
+    spark = session.spark
+    plain = spark.table("cached").groupBy("k").agg(F.count("*").alias("n"))
+    with temporarily(spark, **{"spark.sql.adaptive.enabled": before}):
+        frame = session.optimize(plain)
+    assert same_rows(plain, frame)
 
 
 def test_what_is_ours_from_top_to_bottom_runs_as_it_was_made(session: Session, spark: SparkSession) -> None:

@@ -82,10 +82,13 @@ def _as_leaf(spark: SparkSession, logical: Any, physical: Any) -> DataFrame:
 def _would_not_terminate(spark: SparkSession, physical: Any) -> bool:
     """Whether adaptive execution would wait forever. After each stage it plans our leaf again. It recognizes the leaf's
     stages, but not a scan of cached data, nor anything if exchange reuse is off: then it would wait for a new stage each
-    time. The caller leaves the plan to Spark instead, which is correct as well."""
-    if spark.conf.get("spark.sql.adaptive.enabled") != "true":
-        return False
-    return spark.conf.get("spark.sql.exchange.reuse") != "true" or "InMemoryRelation" in physical.toString()
+    time. The caller leaves the plan to Spark instead, which is correct as well.
+
+    Cached data are avoided whether or not adaptive execution is on: it may be by the time the DataFrame runs."""
+    if "InMemoryRelation" in physical.toString():
+        return True
+    is_adaptive: bool = spark.conf.get("spark.sql.adaptive.enabled") == "true"
+    return is_adaptive and spark.conf.get("spark.sql.exchange.reuse") != "true"
 
 
 # ----------------------------------------------------------------------------------------------------------- aggregates
