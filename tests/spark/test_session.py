@@ -67,8 +67,9 @@ def test_an_unknown_version_runs_plain(spark: SparkSession, tmp_path: Path, monk
     """Through what Spark offers everybody: nothing of its internals is touched."""
     from unshuffle import NotOptimizedWarning, Session
     from unshuffle.spark import session
-    from unshuffle.spark.shims import gateway
+    from unshuffle.spark.shims import gateway, hadoop  # Hadoop's file systems are no internals of Spark's
 
+    assert hadoop.jvm is gateway.jvm
     spark.range(9).selectExpr("id", "id % 3 as k").write.parquet(str(tmp_path / "t.parquet"))
     monkeypatch.setattr(session, "NEWEST", (4, 0))
     monkeypatch.setattr(gateway, "jvm", None)

@@ -78,7 +78,9 @@ def test_settings_of_the_user_are_respected(session: Session, spark: SparkSessio
         temporarily(spark, **{MAX_PARTITION_BYTES: 100_000_000, TWO_LEVEL_MAP: True}),
         session.pipeline.executing(session.pipeline.bind(QUERY)) as execution,
     ):
-        assert pieces(execution.frames[0]) == 4 == planned_pieces(session)
+        (frame,) = execution.frames
+        assert pieces(execution.spark.sql(QUERY)) == 4 == planned_pieces(session)
+        assert frame.count() == 89
         assert execution.spark.conf.get(TWO_LEVEL_MAP) == "true"
 
 

@@ -42,11 +42,15 @@ def compared(
             taken[name].append(measurement)
     plain = baseline()
     with optimized() as execution:
-        # In one session: our plan is made for the settings of its own.
-        moved = [frame_of(execution.spark, analyzed_plan(frame)) for frame in plain.frames]
-        same = all(same_rows(a, b) for a, b in zip(moved, execution.frames, strict=True))
+        pairs = zip(plain.frames, execution.frames, strict=True)
+        same = all(same_rows(_in_session(execution.spark, a), b) for a, b in pairs)
     each = {name: as_measured(taken[name], rows[name]) for name in sides}
     return Comparison(each["baseline"], each["optimized"], execution.optimize_ms, same, execution.fallbacks), execution
+
+
+def _in_session(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """A DataFrame in the session of our plan, which is made for the settings of that session."""
+    return frame if frame.sparkSession is spark else frame_of(spark, analyzed_plan(frame))
 
 
 def same_rows(left: DataFrame, right: DataFrame) -> bool:

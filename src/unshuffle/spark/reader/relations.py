@@ -18,7 +18,7 @@ from pyspark.sql.functions import col
 from unshuffle.catalog.schema import Column
 from unshuffle.plan.logical import Foreign, Scan, TableScan
 from unshuffle.plan.sql import quote
-from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of, project, with_children
+from unshuffle.spark.shims.catalyst import analyzed_plan, bound_to, frame_of, project, with_children
 from unshuffle.spark.shims.gateway import items_of
 
 Path = tuple[int, ...]
@@ -35,12 +35,14 @@ class OperatorCode:
 
 def table(spark: SparkSession, node: TableScan) -> DataFrame:
     """A table by its name, or the relation that a DataFrame was made from."""
-    return spark.table(".".join(map(quote, node.name))) if node.relation is None else frame_of(spark, node.relation)
+    if node.relation is None:
+        return spark.table(".".join(map(quote, node.name)))
+    return frame_of(spark, bound_to(spark, node.relation))
 
 
 def scan(spark: SparkSession, node: Scan) -> DataFrame:
     """The files of a DataFrame, with its options and schema, and as listed when it was made."""
-    return frame_of(spark, node.files.relation)
+    return frame_of(spark, bound_to(spark, node.files.relation))
 
 
 def foreign(spark: SparkSession, node: Foreign, inputs: Sequence[DataFrame]) -> DataFrame:

@@ -72,6 +72,19 @@ def drop_temp_view(spark: SparkSession, name: str) -> None:
 # --------------------------------------------------------------------------------------------------------------- plans
 
 
+def bound_to(spark: SparkSession, relation: Any) -> Any:
+    """A relation as one of this session: a scan of files takes its settings, such as the size of a piece, from the session
+    that its relation was made in."""
+    if relation.getClass().getSimpleName() != "LogicalRelation":
+        return relation
+    source, session = relation.relation(), java_session(spark)
+    if source.getClass().getSimpleName() != "HadoopFsRelation" or source.sparkSession().equals(session):
+        return relation
+    fields = [source.productElement(i) for i in range(source.productArity())]
+    others = [relation.productElement(i) for i in range(1, relation.productArity())]
+    return relation.copy(source.copy(*fields, session), *others)
+
+
 def replace_relations(spark: SparkSession, plan: Any, replacements: Replacements) -> Any:
     """The plan with some of its relations replaced, those of its subqueries included."""
     return plan.transformWithSubqueries(scala_map(spark, replacements))
