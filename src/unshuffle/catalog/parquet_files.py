@@ -6,7 +6,6 @@ import datetime
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from time import perf_counter
 from typing import Any
@@ -19,6 +18,7 @@ from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.statistics.footers import footer_statistics, partition_statistics
 from unshuffle.catalog.statistics.sampled_distinct import MIN_TABLE_ROWS, sampled_domains
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
+from unshuffle.frozen import dataclass
 
 # With more files than this, the row count comes from an even sample of their footers.
 EXACT_FOOTERS = 256
