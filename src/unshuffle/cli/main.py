@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 import warnings
@@ -16,11 +17,12 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 # Modules and a plan are some hundred thousand objects, nearly all of which live to the end. Python's default of 700 looks
 # through them hundreds of times, a tenth of the time of a short command.
-OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
+OBJECTS_BETWEEN_COLLECTIONS = 500_000
 
 
 def main() -> None:
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    atexit.register(gc.freeze)  # or else Python looks through all objects again before the process ends
     arguments = vars(_parser().parse_args())
     command = arguments.pop("command")
     try:
@@ -34,8 +36,6 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(BROKEN_PIPE)
-    finally:
-        gc.freeze()  # at exit Python collects once more, which frees nothing that the end of the process would not
     sys.exit(0)
 
 
