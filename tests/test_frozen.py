@@ -117,7 +117,6 @@ VALUES = [
     {"x": 1.0, "y": 3.0},
     {"x": 1.0, "label": "q"},
     {"x": 1.0, "secret": "t"},
-    {"x": float("nan")},
 ]
 
 
@@ -135,8 +134,7 @@ def test_behaves_as_the_standard_library_makes_it(made_by: Callable[[Any], Any])
     ]
     assert all(x != y for x in a for y in b)
     if ours.__hash__ is not object.__hash__:
-        same = [i for i, each in enumerate(values) if each.get("x") == each.get("x")]  # not NaN
-        assert [hash(a[i]) for i in same] == [hash(b[i]) for i in same]
+        assert list(map(hash, a)) == list(map(hash, b))
     assert [repr(copy.copy(each)) for each in a] == list(map(repr, a))
 
 
