@@ -10,8 +10,10 @@ A new constant is a new field here. No other module holds a number that decides 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
+
+from unshuffle.frozen import dataclass
 
 CALIBRATED = "benchmarks/calibrate.py"
 BY_HAND = "by hand"  # a program measured it once, on two cores of a small virtual machine

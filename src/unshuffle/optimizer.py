@@ -7,7 +7,7 @@ It starts no JVM and reads no files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -19,6 +19,7 @@ from unshuffle.cost.model import CostModel
 from unshuffle.explore.join_reordering import gather_joins, order_joins
 from unshuffle.explore.picked_rows import pick_from_rows, rows_with_extremes
 from unshuffle.explore.rules import EXPLORATION, OUTPUT_RULES, SUPER_OPERATOR_NAMES
+from unshuffle.frozen import dataclass
 from unshuffle.implement import percentile_lists
 from unshuffle.implement.rules import Implement
 from unshuffle.implement.spark_ordering import is_sorted_as_planned

@@ -13,10 +13,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from unshuffle.constants import COST
 from unshuffle.cost.machine import Machine, this_machine
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import is_fixed
 from unshuffle.plan.physical import Exchange, FileScan, HashAggregate, PhysicalPlan
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.support.drawn_columns import drawn_column
 from unshuffle import cli
-from unshuffle.catalog import files
+from unshuffle.catalog import files, parquet_files
 from unshuffle.catalog.constraints import constraint_discovery
 from unshuffle.catalog.json_values import decoded_value, encoded_value
 from unshuffle.catalog.parquet_files import parquet_contents
@@ -523,6 +523,19 @@ def test_distinct_values_are_estimated_from_footers(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "t.parquet", use_dictionary=False, write_statistics=False)
     contents = parquet_contents(files.data_files([str(tmp_path / "t.parquet")]))
     assert {known.distinct for _, known in contents.statistics} == {None}
+
+
+def test_footers_are_the_same_in_turn_and_in_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(10):
+        pq.write_table(pa.table({"a": list(range(i, 2 * i + 1))}), tmp_path / f"{i}.parquet")
+    listed = files.data_files([str(tmp_path)])
+    contents = []
+    for slow in (0.0, 60.0):
+        monkeypatch.setattr(parquet_files, "_SLOW_FOOTER", slow)
+        parquet_files._cached_contents.cache_clear()
+        contents.append(parquet_contents(listed))
+    assert contents[0] == contents[1]
+    assert contents[0].rows == 55
 
 
 def test_footers_count_nulls_and_missing_columns(tmp_path: Path) -> None:

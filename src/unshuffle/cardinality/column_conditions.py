@@ -9,7 +9,7 @@ are seldom independent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from unshuffle.cardinality.distributions import (
 from unshuffle.cardinality.literal_values import INCOMPARABLE, UNKNOWN, converted, is_constant, value_of
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
 from unshuffle.constants import ASSUMED
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Call, Cast, Expression, Ref
 from unshuffle.plan.functions.scalars import FLIPPED
 from unshuffle.plan.predicates import conjuncts

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from unshuffle.cardinality.literal_values import UNKNOWN, before, converted, is_discrete, is_nan, position
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics, EquiDepthHistogram
+from unshuffle.frozen import dataclass
 
 _COMPARED_POINTS = 5
 

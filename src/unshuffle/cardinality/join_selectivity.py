@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from unshuffle.cardinality.distributions import ValueRange, range_fraction
@@ -20,6 +20,7 @@ from unshuffle.cardinality.literal_values import INCOMPARABLE, UNKNOWN, converte
 from unshuffle.cardinality.relation_estimate import Estimate, Origin, Relation
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics
+from unshuffle.frozen import dataclass
 
 _MAX_COMMON = 16
 _SKEW_FACTOR = 1.5  # times the average frequency

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import expm1, log1p
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ import pyarrow as pa
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics, default_width
 from unshuffle.constants import ASSUMED
+from unshuffle.frozen import dataclass
 from unshuffle.properties.facts.dependencies import NO_FACTS, Dependencies
 
 

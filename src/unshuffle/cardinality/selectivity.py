@@ -8,7 +8,7 @@ assumed to be independent.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from unshuffle.cardinality.column_conditions import (
@@ -26,6 +26,7 @@ from unshuffle.cardinality.relation_estimate import Estimate, Relation, remainin
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics
 from unshuffle.constants import ASSUMED
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Call, Cast, Exists, Expression, InSubquery, Literal, Ref, Template
 from unshuffle.properties.facts.dependencies import Dependencies
 

@@ -10,12 +10,13 @@ import glob
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs
+
+from unshuffle.frozen import dataclass
 
 _URI = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*://")
 

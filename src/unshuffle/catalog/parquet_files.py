@@ -6,8 +6,8 @@ import datetime
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache, partial
+from time import perf_counter
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +18,13 @@ from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.statistics.footers import footer_statistics, partition_statistics
 from unshuffle.catalog.statistics.sampled_distinct import MIN_TABLE_ROWS, sampled_domains
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
+from unshuffle.frozen import dataclass
 
 # With more files than this, the row count comes from an even sample of their footers.
 EXACT_FOOTERS = 256
+# Footers are read in threads if the first few take longer than this many seconds each.
+_TIMED_FOOTERS = 4
+_SLOW_FOOTER = 0.002
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -52,8 +56,7 @@ def _cached_contents(files: tuple[DataFile, ...]) -> ParquetContents:
 def _contents(files: Sequence[DataFile]) -> ParquetContents:
     step = max(1, len(files) // EXACT_FOOTERS) if len(files) > EXACT_FOOTERS else 1
     sample = files[::step]
-    with ThreadPoolExecutor(min(8, len(sample))) as pool:
-        footers = list(pool.map(lambda file: _footer(file.path), sample))
+    footers = _footers([file.path for file in sample])
     sampled_rows = sum(footer.num_rows for footer in footers)
     total_bytes, sampled_bytes = sum(file.size for file in files), sum(file.size for file in sample)
     rows = sampled_rows if step == 1 else round(sampled_rows * total_bytes / max(1, sampled_bytes))
@@ -68,6 +71,17 @@ def _contents(files: Sequence[DataFile]) -> ParquetContents:
     sampler = partial(sampled_domains, [f.path for f in files], _open_buffered) if rows >= MIN_TABLE_ROWS else None
     statistics = (*footer_statistics(footers, stored, rows, sampler), *of_partition)
     return ParquetContents((*stored, *partition), tuple(names), rows, total_bytes, statistics)
+
+
+def _footers(paths: Sequence[str]) -> list[pa.parquet.FileMetaData]:
+    """A local disk gives a footer in less time than threads take to start. A network's latency is waited for in threads."""
+    began = perf_counter()
+    first = [_footer(path) for path in paths[:_TIMED_FOOTERS]]
+    rest = paths[_TIMED_FOOTERS:]
+    if perf_counter() - began < _SLOW_FOOTER * len(first):
+        return first + [_footer(path) for path in rest]
+    with ThreadPoolExecutor(8) as pool:
+        return [*first, *pool.map(_footer, rest)]
 
 
 def _footer(path: str) -> pa.parquet.FileMetaData:

@@ -8,11 +8,13 @@ columns, so a self-join is unambiguous without aliases.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import TypeAlias
 
 import pyarrow as pa
+
+from unshuffle.frozen import dataclass
 
 # Arrow's types represent Spark's: they describe the same values, are immutable and hashable, and need no JVM.
 # None is a type that only Spark knows: of a foreign operator's column, or of a function without a signature here.

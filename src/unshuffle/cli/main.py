@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 import warnings
@@ -14,12 +15,14 @@ from unshuffle.errors import NotOptimizedWarning, UnshuffleError
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-# Python's default of 700 collects hundreds of times while modules are imported, a tenth of the time of a short command.
-OBJECTS_BETWEEN_COLLECTIONS = 100_000
+# Modules and a plan are some hundred thousand objects, nearly all of which live to the end. Python's default of 700 looks
+# through them hundreds of times, a tenth of the time of a short command.
+OBJECTS_BETWEEN_COLLECTIONS = 500_000
 
 
 def main() -> None:
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    atexit.register(gc.freeze)  # or else Python looks through all objects again before the process ends
     arguments = vars(_parser().parse_args())
     command = arguments.pop("command")
     try:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
 
 from unshuffle.constants import COST, MachineConstants
 from unshuffle.errors import FileProblem, UserError, did_you_mean
+from unshuffle.frozen import dataclass
 
 # Names a calibration file, written by `benchmarks/calibrate.py` or by hand.
 VARIABLE = "UNSHUFFLE_MACHINE"

@@ -17,11 +17,11 @@ by partition number is stable, so rows that were sorted before arrive in sorted 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
 from unshuffle.cost.machine import Machine
+from unshuffle.frozen import dataclass
 
 ShuffleWriter = Literal["traditional", "index-based"]
 SHUFFLE_WRITERS: tuple[ShuffleWriter, ...] = ("traditional", "index-based")

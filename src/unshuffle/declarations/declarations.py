@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +13,7 @@ from unshuffle.catalog.schema import Column, Dependency
 from unshuffle.declarations.checking import CheckProgress, ConstraintChecker, ConstraintCounter
 from unshuffle.declarations.declared_constraint import BoundScript, DeclaredConstraint, Leaf, Rowset, with_facts
 from unshuffle.errors import DeclarationProblem, NameProblem, did_you_mean
+from unshuffle.frozen import dataclass
 from unshuffle.plan.logical import Declared, Project, Scan, Script, TableScan
 
 CheckMode = Literal["data", "trust"]

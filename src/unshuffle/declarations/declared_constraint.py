@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
 from unshuffle.catalog.schema import Column, Dependency, Key
 from unshuffle.errors import Span
+from unshuffle.frozen import dataclass
 from unshuffle.plan.facts import facts_of_tree
 from unshuffle.plan.logical import Project, Scan, Script, TableScan
 

@@ -13,7 +13,6 @@ symmetric.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -23,6 +22,7 @@ import pyarrow as pa
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.constants import THRESHOLDS
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Call, Expression, Ref, columns_of
 from unshuffle.plan.logical import Join, MultiJoin, Plan
 from unshuffle.plan.multi_join import gathered

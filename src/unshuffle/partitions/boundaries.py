@@ -32,11 +32,11 @@ A bucket may end after a value. The boundary is then the next value of the type 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import isclose
 
 import pyarrow as pa
 
+from unshuffle.frozen import dataclass
 from unshuffle.partitions.histograms import Bucket, KeyHistogram, first_difference, interpolates, position
 from unshuffle.partitions.intervals import Boundary, Cut, KeyOrder, Place, Ranges, shown
 from unshuffle.partitions.values import after_beginning, from_number

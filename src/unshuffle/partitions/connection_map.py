@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from math import gcd
 from typing import NamedTuple
 
+from unshuffle.frozen import dataclass
 from unshuffle.partitions.intervals import END, START, KeyInterval, KeyOrder, Place, Ranges, widened_high, widened_low
 from unshuffle.partitions.values import SortedKey, kind
 

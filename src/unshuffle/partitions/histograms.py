@@ -21,7 +21,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from itertools import accumulate, pairwise
 from math import isfinite
@@ -30,6 +30,7 @@ from typing import Any
 import pyarrow as pa
 
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
+from unshuffle.frozen import dataclass
 from unshuffle.partitions.intervals import Boundary, Cut, KeyInterval, KeyOrder, Place, interval_of_value
 from unshuffle.partitions.values import SortedKey, number, share_of_text
 

@@ -25,10 +25,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from unshuffle.catalog.schema import DataType
+from unshuffle.frozen import dataclass
 from unshuffle.partitions.values import AFTER, NULL_FIRST, Coded, SortedKey, comparable, following
 
 Boundary = tuple[Any, ...]

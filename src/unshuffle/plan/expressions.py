@@ -11,13 +11,14 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 from typing import Literal as Literal_
 
 import pyarrow as pa
 
 from unshuffle.catalog.schema import Column, DataType
+from unshuffle.frozen import dataclass
 from unshuffle.plan.functions.aggregates import AggregateFacts, aggregate_facts
 
 if TYPE_CHECKING:

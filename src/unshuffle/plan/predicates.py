@@ -8,12 +8,12 @@ wrong rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.type_coercion import common_type
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Call, Cast, Expression, Literal, Ref, WindowCall, columns_of, connect, walk
 from unshuffle.plan.functions.scalars import NULL_IF_ANY_NULL
 from unshuffle.properties import JoinKey, Predicate, interchangeable

@@ -9,13 +9,13 @@ import datetime
 import decimal
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.types import spark_name
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import (
     AggregateCall,
     Call,

@@ -8,11 +8,12 @@ inputs require exact layouts (search.layouts.alignment).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import inf
 from typing import TYPE_CHECKING
 
+from unshuffle.frozen import dataclass
 from unshuffle.properties import (
     Alternative,
     Broadcast,

@@ -11,10 +11,11 @@ Spark's exchanges do not merge sorted inputs. Merging exchanges are enumerated o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.properties import (
     AnyDistribution,
     Broadcast,

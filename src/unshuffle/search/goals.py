@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from unshuffle.frozen import dataclass
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import Clustered, RangeOrdered, Required
 from unshuffle.search.lower_bounds import Shape, shape_required

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.plan.physical import PhysicalOperator
 from unshuffle.properties import Alternative, Clustered, Dependencies, JoinKey
 

@@ -8,11 +8,11 @@ every requirement that some use had is tried for all, and the whole script is co
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 from unshuffle.constants import SEARCH
+from unshuffle.frozen import dataclass
 from unshuffle.plan.logical import Reference
 from unshuffle.plan.physical import Exchange, PhysicalPlan, ReadSpool
 from unshuffle.properties import Replicated, Required

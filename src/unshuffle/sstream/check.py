@@ -13,7 +13,6 @@ For each file and each kind of fault, the first is reported, with its row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from math import isclose
 
 import numpy as np
@@ -23,6 +22,7 @@ import pyarrow as pa
 from unshuffle.catalog.constraints.constraint import Constraint
 from unshuffle.catalog.constraints.counterexamples import find_counterexamples
 from unshuffle.catalog.types import spark_name
+from unshuffle.frozen import dataclass
 from unshuffle.partitions import Boundary, KeyOrder
 from unshuffle.partitions.intervals import shown
 from unshuffle.properties import HashFunction

@@ -8,7 +8,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow.parquet
 
 from unshuffle.catalog import files
 from unshuffle.catalog.parquet_files import open_parquet
+from unshuffle.frozen import dataclass
 from unshuffle.partitions import Boundary, KeyColumn, KeyHistogram, KeyOrder, histogram_of_rows
 from unshuffle.sstream.manifest import RowGroup, Schema, SortedName, StoredFile, StoredPartition, typed_keys
 from unshuffle.sstream.order import first_descent

@@ -7,7 +7,7 @@ stream that does not fit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from unshuffle.catalog.constraints.constraint import DeclaredDependency, Declare
 from unshuffle.catalog.constraints.counterexamples import is_comparable
 from unshuffle.catalog.types import spark_name
 from unshuffle.errors import NameProblem, TypeProblem, UserError, did_you_mean
+from unshuffle.frozen import dataclass
 from unshuffle.partitions import Boundary, Ranges
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.properties.facts.equality import interchangeable

@@ -9,8 +9,8 @@ partition; two neighbouring tasks may both read the row group at their border. O
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from unshuffle.frozen import dataclass
 from unshuffle.partitions import HashConnections, KeyInterval, KeyOrder, Ranges, closed_interval, connect
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.sstream.manifest import Manifest, RowGroup, SortedName, StoredFile, ranges_of

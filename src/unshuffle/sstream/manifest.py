@@ -17,11 +17,11 @@ layout: row r is in partition `function(r[clustered_by])`, and the files of a pa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
+from unshuffle.frozen import dataclass
 from unshuffle.partitions import Boundary, KeyColumn, KeyHistogram, Ranges
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.properties.facts.equality import interchangeable

@@ -15,7 +15,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ import pyarrow.fs
 
 from unshuffle.catalog import files
 from unshuffle.errors import FileProblem
+from unshuffle.frozen import dataclass
 
 Step = Callable[[str, str], None]
 _ATTEMPTS = 5

@@ -13,12 +13,12 @@ from the same version, one publishes the next; the other finds that number taken
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from unshuffle.catalog import files
 from unshuffle.errors import FileProblem, StreamProblem
+from unshuffle.frozen import dataclass
 from unshuffle.sstream.manifest import Manifest, StoredFile
 from unshuffle.sstream.manifest_json import from_bytes, to_bytes
 from unshuffle.sstream.storage import Storage, storage_of

@@ -8,10 +8,10 @@ are removed first, the oldest first, and files after that, so that an interrupte
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from itertools import pairwise
 
 from unshuffle.errors import UserError
+from unshuffle.frozen import dataclass
 from unshuffle.sstream.storage import Storage
 from unshuffle.sstream.store import MANIFESTS, STAGING, manifest_name, open_manifest, read_manifest, versions
 

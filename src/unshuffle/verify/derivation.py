@@ -8,11 +8,11 @@ in matching goes unnoticed only if the rules make it too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
+from unshuffle.frozen import dataclass
 from unshuffle.plan import physical
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import (

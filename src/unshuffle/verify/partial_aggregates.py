@@ -9,10 +9,10 @@ only be used to find the first rows of all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column, names
+from unshuffle.frozen import dataclass
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import AggregateCall, Ref, columns_of
 from unshuffle.plan.physical import PhysicalPlan

@@ -16,7 +16,6 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from unshuffle.catalog.files import DataFile, absolute, is_uri
 from unshuffle.catalog.statistics.file_fingerprints import FileFingerprint, all_unchanged
 from unshuffle.catalog.statistics.persistence import statistics_path, write_atomically
 from unshuffle.errors import FileProblem
+from unshuffle.frozen import dataclass
 
 _FORMAT = "unshuffle checks"
 _VERSION = 1

@@ -15,7 +15,6 @@ considers its own share of the hashes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ import pyarrow as pa
 from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
 from unshuffle.catalog.constraints.row_hashes import Hashes, row_hashes
 from unshuffle.catalog.statistics.column_statistics import normalized_floats
+from unshuffle.frozen import dataclass
 
 MAX_HASHES = 1 << 25  # in memory at a time; 8 bytes each, and the same again while they are sorted
 MAX_COUNTEREXAMPLES = 3

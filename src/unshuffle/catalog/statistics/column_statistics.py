@@ -6,7 +6,6 @@ NULL has a code of its own, because keys and dependencies treat NULL as equal to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics, EquiDepthHistogram, default_width
+from unshuffle.frozen import dataclass
 
 BUCKETS = 64
 COMMON_VALUES = 100

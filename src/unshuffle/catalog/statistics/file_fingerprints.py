@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from unshuffle.catalog.files import DataFile, absolute
+from unshuffle.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

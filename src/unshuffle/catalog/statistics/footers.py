@@ -16,7 +16,7 @@ Both are estimates for the optimizer. If a footer says too little, the number is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import expm1, log1p, log2
 from typing import Any
 
@@ -25,6 +25,7 @@ import pyarrow.parquet
 
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics, default_width
+from unshuffle.frozen import dataclass
 
 # Reading a chunk's metadata takes about four microseconds. Past this many chunks, row groups are sampled evenly.
 _MAX_CHUNKS = 4096

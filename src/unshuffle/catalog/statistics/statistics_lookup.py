@@ -11,7 +11,7 @@ Keys and dependencies come from the first source only, or from an analyzed super
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from unshuffle.catalog.statistics.persistence import find, load
 from unshuffle.catalog.statistics.stored_statistics import StoredStatistics
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics, EquiDepthHistogram, TableStatistics
 from unshuffle.catalog.types import spark_name
+from unshuffle.frozen import dataclass
 
 # A column with at least this many distinct values per row is assumed to be an identifier, which grows with the rows.
 _IDENTIFIER_RATIO = 0.5

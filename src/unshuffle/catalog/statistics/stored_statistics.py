@@ -8,11 +8,11 @@ dependency of all rows holds for some of the rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from unshuffle.catalog.files import DataFile
 from unshuffle.catalog.statistics.file_fingerprints import FileFingerprint, all_unchanged
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
+from unshuffle.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ it. NaN is a value, larger than all others as in Spark, but never a bound of a h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from unshuffle.catalog.schema import Column, DataType
+from unshuffle.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

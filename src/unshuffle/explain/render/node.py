@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 
 ENFORCERS = ("Exchange", "Broadcast", "Sort")  # operators that move or sort rows; formats highlight them
 

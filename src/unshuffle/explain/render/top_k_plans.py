@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from unshuffle.explain.phrases import numbers
@@ -12,6 +11,7 @@ from unshuffle.explain.render.json import node_json
 from unshuffle.explain.render.node import DisplayNode
 from unshuffle.explain.render.physical import physical_tree
 from unshuffle.explain.render.text import node_line
+from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
 
 MAX_SHOWN = 3  # differing operators, of each plan

@@ -9,11 +9,10 @@ input already satisfies the requirement.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from unshuffle.explain.why.avoided import AvoidedEnforcer, avoided_enforcers
 from unshuffle.explain.why.kept import DependencyRemedy, KeptEnforcer, Remedy, StorageRemedy, kept_enforcers
 from unshuffle.explain.why.what_if import DerivedPlan, UnmetRequirement
+from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.verify import Derivation, derive
 

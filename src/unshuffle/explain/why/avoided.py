@@ -8,12 +8,12 @@ met here without an enforcer for its sake, there is a proof.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from unshuffle.explain.why.kept import KeptEnforcer
 from unshuffle.explain.why.layout_origin import descend
 from unshuffle.explain.why.what_if import DerivedPlan
+from unshuffle.frozen import dataclass
 from unshuffle.plan import physical
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import (

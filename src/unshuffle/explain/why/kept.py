@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from unshuffle.catalog.schema import Dependency
 from unshuffle.cost.model import CostModel
 from unshuffle.explain.why.layout_origin import descend
 from unshuffle.explain.why.what_if import DerivedPlan, UnmetRequirement, WhatIf, with_dependencies
+from unshuffle.frozen import dataclass
 from unshuffle.plan import physical
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import (

@@ -7,9 +7,9 @@ continues with the actual layouts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from unshuffle.catalog.schema import Dependency
+from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan import physical
 from unshuffle.plan.physical import PhysicalPlan

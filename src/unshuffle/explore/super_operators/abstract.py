@@ -14,10 +14,10 @@ An edge ends above operators that are not deterministic, and at a shared rowset,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression, Ref
 from unshuffle.plan.logical import Filter, GroupBy, Plan, Project, Reference
 from unshuffle.plan.movable_conditions import is_movable, substitute

@@ -14,7 +14,7 @@ x' >  x                   max x' > x
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
@@ -22,6 +22,7 @@ from unshuffle.explore.super_operators.abstract import Edge, edges, reaches
 from unshuffle.explore.super_operators.grouped_pass import BOOLEAN, NONE, ONE, when
 from unshuffle.explore.super_operators.leaves import common_leaves
 from unshuffle.explore.super_operators.windowed_pass import WindowedPass, rows_with_values
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import AggregateCall, Call, Expression, Ref, columns_of, connect
 from unshuffle.plan.functions.scalars import COMPARISONS, FLIPPED
 from unshuffle.plan.logical import Join, Plan, Reference, Scan

@@ -13,13 +13,14 @@ Queries write the first row of a group as `row_number() over (partition by a ord
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from unshuffle.catalog.schema import Column
 from unshuffle.explore.super_operators.abstract import Edge, cores, edges, reaches
 from unshuffle.explore.super_operators.diamond_join import filtered, keys_compared
 from unshuffle.explore.super_operators.leaves import common_leaves
 from unshuffle.explore.super_operators.windowed_pass import KEEPS_ROWS, WindowedPass, rows_with_values
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import AggregateCall, Call, Expression, Literal, Ref, WindowCall, columns_of
 from unshuffle.plan.logical import Join, Plan, Window
 from unshuffle.plan.movable_conditions import is_movable, substitute

@@ -11,7 +11,7 @@ rather than the columns that it reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.explore.aggregation import is_repeatable_call
 from unshuffle.explore.super_operators.abstract import Branch, Edge, cores, edges, reaches
 from unshuffle.explore.super_operators.leaves import common_leaves
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import AggregateCall, Call, Case, Expression, Literal, Ref, columns_of, connect
 from unshuffle.plan.logical import Filter, GroupBy, Plan, Project
 from unshuffle.plan.movable_conditions import substitute

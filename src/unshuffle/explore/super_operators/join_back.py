@@ -17,7 +17,7 @@ The window holds one group at a time, and its input is sorted by the keys only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import pyarrow as pa
@@ -37,6 +37,7 @@ from unshuffle.explore.super_operators.windowed_pass import (
     rows_with_values,
 )
 from unshuffle.explore.window_to_join import window_as_join
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import AggregateCall, Call, Expression, Literal, Ref, SortKey, columns_of
 from unshuffle.plan.logical import GroupBy, Join, Plan
 from unshuffle.plan.movable_conditions import is_movable, substitute

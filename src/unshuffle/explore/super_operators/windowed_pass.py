@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.explore.super_operators.abstract import Edge
 from unshuffle.explore.super_operators.diamond_join import filtered, holds, not_
 from unshuffle.explore.super_operators.grouped_pass import BOOLEAN, NONE, ONE, all_of, narrowed, when
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import (
     AggregateCall,
     Call,

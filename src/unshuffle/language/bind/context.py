@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.declarations import Declarations, DeclaredConstraint
+from unshuffle.frozen import dataclass
 from unshuffle.language.bind.environment import Environment
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.plan.logical import UserClass

@@ -8,7 +8,7 @@ Parquet footers and manifests, and writes nothing. It reads no rows, except the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.declarations import BoundScript, Declarations
 from unshuffle.errors import FileProblem, NameProblem, Source, Span, SyntaxProblem, did_you_mean
+from unshuffle.frozen import dataclass
 from unshuffle.language.bind.context import BindingContext, CheckClass
 from unshuffle.language.bind.environment import Environment
 from unshuffle.language.bind.queries.query import QueryBinder

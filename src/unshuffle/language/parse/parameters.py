@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
@@ -16,6 +15,7 @@ from sqlglot import exp
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.errors import NameProblem, Span, SyntaxProblem, did_you_mean
+from unshuffle.frozen import dataclass
 from unshuffle.language.parse.dialect import read_pipes_as_spark
 from unshuffle.language.parse.values import Value, convert, type_of
 

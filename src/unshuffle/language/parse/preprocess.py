@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.errors import FileProblem, Source, Span, SyntaxProblem, TypeProblem, did_you_mean
+from unshuffle.frozen import dataclass
 from unshuffle.language.parse.parameters import ConstantValue, Parameters, constant
 from unshuffle.language.parse.parser import parse_expression
 

@@ -5,11 +5,10 @@ Queries stay sqlglot trees. Everything else in a statement is here, with its pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlglot import exp
 
 from unshuffle.errors import Span
+from unshuffle.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from unshuffle.catalog.types import spark_name
 from unshuffle.errors import Span, TypeProblem
+from unshuffle.frozen import dataclass
 
 Value = None | bool | int | float | decimal.Decimal | str | bytes | datetime.date | datetime.datetime
 

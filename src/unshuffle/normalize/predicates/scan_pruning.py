@@ -13,12 +13,13 @@ The filter stays, because row groups have other rows too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 from typing import Any
 
 from unshuffle.catalog.schema import Column
 from unshuffle.constants import THRESHOLDS
+from unshuffle.frozen import dataclass
 from unshuffle.normalize.rewriting import Rewriting
 from unshuffle.normalize.traversal import on
 from unshuffle.partitions import END, START, Cut, KeyColumn, KeyInterval, KeyOrder

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from unshuffle.catalog.schema import Column, ColumnNumbers
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression, Ref
 from unshuffle.plan.logical import Plan, Project
 

@@ -25,13 +25,14 @@ number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.catalog.type_coercion import common_type
+from unshuffle.frozen import dataclass
 from unshuffle.normalize.projections.computed_columns import ComputedColumns
 from unshuffle.plan.expressions import (
     Call,

@@ -11,12 +11,13 @@ coalesce(count, 0) for count. For an empty group `sum(x) is null` is then true a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.normalize.projections.computed_columns import only
 from unshuffle.normalize.rewriting import Rewriting
 from unshuffle.normalize.subqueries.correlation import (

@@ -23,10 +23,10 @@ that a user registered, has no facts at all. Whether a function is deterministic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from unshuffle.errors import InternalError
+from unshuffle.frozen import dataclass
 
 EmptyResult = Literal["null", "zero", "list"]
 State = Literal["numbers", "value", "counts", "list"]

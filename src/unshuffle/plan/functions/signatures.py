@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache, reduce
 from importlib import resources
@@ -36,6 +35,7 @@ import pyarrow as pa
 
 from unshuffle.catalog import type_coercion, type_names, types
 from unshuffle.catalog.schema import DataType
+from unshuffle.frozen import dataclass
 
 
 class Kind(Enum):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from unshuffle.catalog.schema import Column, DataType, Dependency, Key
 from unshuffle.catalog.statistics.table_statistics import TableStatistics
 from unshuffle.errors import Span
+from unshuffle.frozen import dataclass
 from unshuffle.partitions import KeyHistogram, KeyInterval
 from unshuffle.plan.expressions import Expression, Value
 from unshuffle.plan.logical.node import Leaf

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from unshuffle.catalog.schema import Dependency, Key
 from unshuffle.errors import Span
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import SortKey
 from unshuffle.plan.logical.leaves import Format
 from unshuffle.plan.logical.plan import Plan, walk

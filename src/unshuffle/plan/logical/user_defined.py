@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import Span
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import SortKey, Value
 from unshuffle.plan.logical.node import Binary, Unary
 

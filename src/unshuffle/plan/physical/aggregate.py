@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import AggregateCall
 from unshuffle.plan.physical.base import InputFacts, InputLayouts, LayoutPreservingOperator
 from unshuffle.properties import Alternative, Delivered, Grouped, Local, Required

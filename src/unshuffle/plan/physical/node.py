@@ -8,10 +8,11 @@ compared by identity: a plan with two consumers is one node.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.properties import Alternative, Delivered, Dependencies, Partitioned
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.plan import logical
 from unshuffle.plan.expressions import Expression, Ref, text_prefix
 from unshuffle.plan.physical.base import InputFacts, InputLayouts, LayoutPreservingOperator

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.plan import logical
 from unshuffle.plan.physical.base import InputFacts, InputLayouts, LeafOperator
 from unshuffle.properties import Delivered, Partitioned, Serial, UnknownPartitioning

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.plan import logical
 from unshuffle.plan.physical.base import InputFacts, InputLayouts, Operator
 from unshuffle.properties import (

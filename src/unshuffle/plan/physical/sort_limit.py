@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Ref, SortKey
 from unshuffle.plan.physical.base import InputFacts, InputLayouts, LayoutPreservingOperator
 from unshuffle.properties import Alternative, AnyDistribution, Delivered, Required, SinglePartition, Sorted

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import WindowCall
 from unshuffle.plan.physical.base import LayoutPreservingOperator
 from unshuffle.properties import Alternative, Clustered, Grouped, Local, Required, SinglePartition, Sorted

@@ -24,9 +24,10 @@ d ~> a. Which facts survive which operator is in `propagate` and `propagate_join
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from unshuffle.catalog.schema import Column, Dependency, Key, names
+from unshuffle.frozen import dataclass
 from unshuffle.properties.facts.closure import EVERYTHING, Closures
 from unshuffle.properties.facts.equality import ConstantValue, EqualColumns, interchangeable, merge_classes
 

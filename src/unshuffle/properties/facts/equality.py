@@ -9,11 +9,11 @@ string column joined with a number is not interchangeable with it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from unshuffle.catalog.schema import Column, DataType, names
+from unshuffle.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ inputs then never agree on X, and a dependency that holds in both inputs holds i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from unshuffle.catalog.schema import Column, Dependency
+from unshuffle.frozen import dataclass
 from unshuffle.properties.facts.cover import restrict
 from unshuffle.properties.facts.dependencies import Dependencies, constant_column, equality
 from unshuffle.properties.facts.equality import EqualColumns, common_classes, interchangeable

@@ -25,10 +25,10 @@ nothing else of R's row, J_R -> J_S: rows of R that agree on their join columns 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column, Dependency, Key
+from unshuffle.frozen import dataclass
 from unshuffle.properties.facts.cover import restrict
 from unshuffle.properties.facts.dependencies import Dependencies
 from unshuffle.properties.facts.equality import EqualColumns, interchangeable

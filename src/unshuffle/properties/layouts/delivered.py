@@ -8,9 +8,10 @@ the columns: rows with a NULL key may then be in any partition. A join with `=` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from unshuffle.catalog.schema import Column, DataType
+from unshuffle.frozen import dataclass
 from unshuffle.properties.facts.dependencies import Dependencies
 from unshuffle.properties.facts.equality import interchangeable
 from unshuffle.properties.layouts.partition_functions import (

@@ -12,8 +12,7 @@ A partitioning scheme is given by the partitioning it produces: `Partitioned`, `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from unshuffle.frozen import dataclass
 from unshuffle.properties.layouts.delivered import Partitioned
 from unshuffle.properties.layouts.structure import Replicated, Sorted, TargetedBroadcast, UnknownPartitioning
 

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 
 from unshuffle.catalog.schema import DataType
+from unshuffle.frozen import dataclass
 from unshuffle.properties.facts.equality import interchangeable
 
 Boundary = tuple[Any, ...]

@@ -28,10 +28,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cmp_to_key
 from math import gcd
 
+from unshuffle.frozen import dataclass
 from unshuffle.properties.layouts.delivered import Delivered, Partitioned
 from unshuffle.properties.layouts.partition_functions import (
     HashFunction,

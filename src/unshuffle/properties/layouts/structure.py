@@ -26,9 +26,10 @@ and comes before or after all other values, independent of the direction.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from unshuffle.catalog.schema import Column, names
+from unshuffle.frozen import dataclass
 from unshuffle.properties.layouts.partition_functions import RangeFunction, SampledBoundaries
 
 

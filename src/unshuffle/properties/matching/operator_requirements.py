@@ -23,10 +23,10 @@ they are sorted as the join compares, which a column is not if the join casts it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.properties.facts.equality import interchangeable
 from unshuffle.properties.layouts.structure import Grouped, Local, Sorted
 from unshuffle.properties.matching.required import (

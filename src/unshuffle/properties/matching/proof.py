@@ -6,10 +6,10 @@ independently of the matcher, so a chosen plan can be verified again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from unshuffle.catalog.schema import Column, Dependency, names
+from unshuffle.frozen import dataclass
 from unshuffle.properties.layouts.delivered import Partitioned
 from unshuffle.properties.layouts.structure import Global, Local, show
 from unshuffle.properties.matching.required import RequiredPartitioning

@@ -10,10 +10,11 @@ A joint requirement concerns several inputs at once; see `joint`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from unshuffle.catalog.schema import Column, DataType, names
+from unshuffle.frozen import dataclass
 from unshuffle.properties.layouts.delivered import Partitioned, PrefixPartitioned
 from unshuffle.properties.layouts.structure import Grouped, Local, Ordered, Sorted, TargetedBroadcast, show
 

@@ -15,7 +15,6 @@ They are the same for all algorithms of one join, and are found once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.type_coercion import common_type
 from unshuffle.constants import SEARCH
+from unshuffle.frozen import dataclass
 from unshuffle.properties import (
     Clustered,
     CoPartitioned,

@@ -13,7 +13,7 @@ are chosen at planning time save a pass, but may be skewed: `Spread.largest_shar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import takewhile
 from math import sqrt
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
+from unshuffle.frozen import dataclass
 from unshuffle.partitions import KeyHistogram, Ranges, divide, divide_into, histogram_of_column
 from unshuffle.properties import (
     CoPartitioned,

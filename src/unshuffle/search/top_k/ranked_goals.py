@@ -16,12 +16,12 @@ exponentially many plans only those are built whose cost is near the N-th, and n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from typing import Any
 
+from unshuffle.frozen import dataclass
 from unshuffle.plan.physical import Exchange, HashAggregate, LocalSort, PhysicalOperator, PhysicalPlan
 from unshuffle.properties import Delivered
 

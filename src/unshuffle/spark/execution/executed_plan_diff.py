@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from unshuffle.frozen import dataclass
 from unshuffle.implement.spark_ordering import is_hashed
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan import physical

@@ -11,12 +11,12 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from unshuffle.frozen import dataclass
 from unshuffle.spark.session import untested
 from unshuffle.spark.shims.gateway import items_of, java_array, java_session, jvm
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 
 from py4j.protocol import Py4JError
@@ -16,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle.errors import UnshuffleError, located
+from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan.logical import FileTarget, Script, StreamTarget
 from unshuffle.plan.sstream_output import layout_request_for

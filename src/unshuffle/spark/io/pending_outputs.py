@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from unshuffle.errors import FileProblem, Span, TypeProblem
+from unshuffle.frozen import dataclass
 from unshuffle.operators import Outputter
 from unshuffle.plan.logical import FileTarget, UserClass
 from unshuffle.spark.io.files import spark_format

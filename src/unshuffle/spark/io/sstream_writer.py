@@ -11,7 +11,6 @@ keys is looked up (SIGMOD 2012, section 2.5.1).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal
 
@@ -19,6 +18,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.catalog.schema import DataType
+from unshuffle.frozen import dataclass
 from unshuffle.partitions import Boundary
 from unshuffle.plan.sql import quote
 from unshuffle.properties import HashFunction, RangeFunction

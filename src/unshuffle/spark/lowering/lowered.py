@@ -10,12 +10,13 @@ before it hashes them. There the carrier is a new column, the partition number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.types import spark_name
+from unshuffle.frozen import dataclass
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import Partitioned, PrefixPartitioned, Serial, Sorted
 from unshuffle.spark.lowering.baseline import name_of, names_of

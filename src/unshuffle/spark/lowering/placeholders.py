@@ -10,7 +10,7 @@ A Scala map is a partial function, so it can be passed to Catalyst's `transform`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression, Opaque
 from unshuffle.plan.logical import Plan
 from unshuffle.plan.sql import to_sql

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.type_names import from_spark_name
+from unshuffle.frozen import dataclass
 from unshuffle.plan.logical import Plan
 from unshuffle.spark.reader.relations import OperatorCode
 

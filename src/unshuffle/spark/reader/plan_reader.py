@@ -10,7 +10,7 @@ Nothing is guessed. An operator of an unlisted class, or with a field or express
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.declarations import Declarations, DeclaredConstraint, Leaf
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression
 from unshuffle.plan.logical import Foreign, Plan, SetKind, Shared, outer_columns
 from unshuffle.spark.reader.catalyst_tree import AttributeScope, CatalystNode, ReadPlan, Untranslatable, read_plan

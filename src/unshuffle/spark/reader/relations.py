@@ -9,13 +9,13 @@ infers filters from what it knows of an id.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from unshuffle.catalog.schema import Column
+from unshuffle.frozen import dataclass
 from unshuffle.plan.logical import Foreign, Scan, TableScan
 from unshuffle.plan.sql import quote
 from unshuffle.spark.shims.catalyst import analyzed_plan, bound_to, frame_of, project, with_children

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -11,6 +10,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 
+from unshuffle.frozen import dataclass
 from unshuffle.spark.shims.gateway import (
     items_of,
     java_class,

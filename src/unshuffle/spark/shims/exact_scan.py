@@ -14,7 +14,6 @@ Spark's own scan, filtering 0.68 against 0.49, copying all 0.91 against 0.75.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType
 
+from unshuffle.frozen import dataclass
 from unshuffle.plan.sql import quote
 from unshuffle.spark.shims.catalyst import frame_of, query_execution
 from unshuffle.spark.shims.claimed_layout import SortOrder, statistics, with_claimed_layout

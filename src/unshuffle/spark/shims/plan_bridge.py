@@ -10,13 +10,13 @@ would add an exchange if one were missing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.errors import InternalError
+from unshuffle.frozen import dataclass
 from unshuffle.plan.sql import quote
 from unshuffle.spark.session import temporarily
 from unshuffle.spark.shims.catalyst import frame_of, query_execution, sort_order

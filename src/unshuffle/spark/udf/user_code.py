@@ -14,12 +14,12 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from unshuffle.catalog.types import is_array, is_decimal, spark_name
+from unshuffle.frozen import dataclass
 from unshuffle.operators import Row, UserOperator
 from unshuffle.user_classes import describe
 

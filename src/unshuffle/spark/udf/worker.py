@@ -10,7 +10,6 @@ import io
 import itertools
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unshuffle.catalog.types import spark_name
+from unshuffle.frozen import dataclass
 from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer
 from unshuffle.spark.udf.user_code import Batches, Code, Produced, converts
 

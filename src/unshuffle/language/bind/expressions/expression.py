@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from unshuffle.catalog.types import spark_name
 from unshuffle.errors import NameProblem, Span, TypeProblem
+from unshuffle.frozen import dataclass
 from unshuffle.language.bind.environment import Environment
 from unshuffle.language.bind.expressions import literals, operators, own_syntax, predicates
 from unshuffle.language.bind.expressions.call import (

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import combinations, product
 
 from sqlglot import exp
 
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression
 
 Keys = list[Expression]

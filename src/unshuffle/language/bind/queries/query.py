@@ -12,12 +12,13 @@ rowsets it reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from sqlglot import exp
 
 from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.errors import NameProblem, Source, Span, TypeProblem
+from unshuffle.frozen import dataclass
 from unshuffle.language.bind.environment import Environment
 from unshuffle.language.bind.expressions.expression import ExpressionBinder
 from unshuffle.language.bind.queries import unsupported

@@ -7,10 +7,11 @@ compare without case, as in Spark. The search goes outwards. A name found in an 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import NameProblem, Span, did_you_mean
+from unshuffle.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ them, and the rest of each expression is rewritten over the operator's output.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import NameProblem, TypeProblem
+from unshuffle.frozen import dataclass
 from unshuffle.language.bind.expressions.expression import ExpressionBinder
 from unshuffle.language.bind.queries import unsupported
 from unshuffle.language.bind.queries.aggregate import Aggregation

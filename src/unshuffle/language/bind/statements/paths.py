@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import datetime
 import re
-from dataclasses import dataclass
 
 from unshuffle.catalog import files
 from unshuffle.errors import FileProblem, Span, SyntaxProblem
+from unshuffle.frozen import dataclass
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.language.parse.statements import Text
 

@@ -5,7 +5,7 @@ Only file names, Parquet footers and manifests are read. Footers are read once a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from unshuffle.catalog import files
 from unshuffle.catalog.parquet_files import NotParquet, parquet_contents
 from unshuffle.catalog.statistics.statistics_lookup import scan_facts
 from unshuffle.errors import FileProblem, Span, located
+from unshuffle.frozen import dataclass
 from unshuffle.language.bind.context import BindingContext
 from unshuffle.plan.logical import Files, Format, Scan
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import TIMESTAMP
+from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression, Opaque, SortKey
 from unshuffle.plan.logical import Plan
 from unshuffle.spark.reader.catalyst_tree import AttributeScope, CatalystNode, data_type
