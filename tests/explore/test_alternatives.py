@@ -30,9 +30,11 @@ from unshuffle.plan.logical import (
     Filter,
     GroupBy,
     Join,
+    Limit,
     Plan,
     Project,
     Scan,
+    Sort,
 )
 from unshuffle.search.memo import Estimator, Memo
 from unshuffle.search.trace import Trace
@@ -82,6 +84,17 @@ def semi_joins_below_joins(draw: Any) -> tuple[Plan, ColumnNumbers]:
     return Project(joined, tuple((column, Ref(column)) for column in outputs)), draws.numbers
 
 
+@st.composite
+def limits(draw: Any) -> tuple[Plan, ColumnNumbers]:
+    """LIMIT with OFFSET, with and without ORDER BY. The count and the offset are smaller than most tables, so that a partial
+    top-n that keeps too few rows changes the result."""
+    draws = Draw(draw)
+    rows: Plan = draws.scan("t", a=True, b=True, c=True)
+    if draws.pick(True, False):
+        rows = Sort(rows, draws.order(rows.columns))
+    return Limit(rows, draws.pick(1, 2), draws.pick(1, 2)), draws.numbers
+
+
 @SETTINGS
 @given(plans(), tables(), st.integers(0, 2**32))
 def test_alternatives_have_the_same_rows(
@@ -107,6 +120,14 @@ def test_alternatives_of_semi_joins_have_the_same_rows(
     drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int
 ) -> None:
     check(*drawn, data, seed, filters_leave_few)
+
+
+@SETTINGS
+@given(limits(), tables(), st.integers(0, 2**32))
+def test_alternatives_of_limits_have_the_same_rows(
+    drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int
+) -> None:
+    check(*drawn, data, seed)
 
 
 @pytest.mark.skipif(QUICK, reason="some rules fire too rarely for the examples of a quick run")

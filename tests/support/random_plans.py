@@ -289,6 +289,9 @@ class Draw:
         inputs = [self.plan(depth), self.plan(self.pick(0, depth))]
         if kind is SetKind.UNION and all_rows and self.pick(True, False):
             inputs.append(self.plan(0))
+        return self.set_operation(kind, all_rows, inputs)
+
+    def set_operation(self, kind: SetKind, all_rows: bool, inputs: list[Plan]) -> Plan:
         width = min(2, *(len(each.columns) for each in inputs))
         narrow = [self.narrow(each, width) for each in inputs]
         types = [{each.columns[place].type for each in narrow} for place in range(width)]
