@@ -69,7 +69,7 @@ def grouped_joins(draw: Any) -> tuple[Plan, ColumnNumbers]:
 
 @st.composite
 def semi_joins_below_joins(draw: Any) -> tuple[Plan, ColumnNumbers]:
-    """Semi- and anti-joins below a join with few rows, which may come before or after it."""
+    """Semi-joins and anti-joins below a join with few rows, which may run above or below it."""
     draws = Draw(draw)
     rows, asked, few = (draws.scan("t", a=True, b=True, c=True) for _ in range(3))
     met = draws.condition((*rows.columns, *asked.columns))

@@ -32,7 +32,7 @@ def test_random_plans_give_the_same_rows(drawn: tuple[Plan, ColumnNumbers], data
     assert result(changed, data) == result(plan, data)
 
 
-# --- on Spark: the rule that must fire, and a text
+# --- on Spark: the rule that must fire, and a query
 
 REWRITTEN = [
     # set operations
@@ -119,8 +119,8 @@ REWRITTEN = [
     ("remove_redundant_sort", "select id, rank() over (partition by g order by id) from (select * from o order by k)"),
 ]  # fmt: skip
 
-# The rule, and a text on which it must not fire.
-LEFT_ALONE = [
+# The rule, and a query on which it must not fire.
+NOT_REWRITTEN = [
     ("intersect_as_semi_join", "select k from o intersect all select k from t"),
     ("except_as_anti_join", "select k from o except all select k from t"),
     ("union_as_group_by", "select k from o union all select k from t"),
@@ -156,7 +156,7 @@ def session(spark: SparkSession) -> Iterator[Session]:
 @pytest.mark.parametrize("fires", [True, False])
 def test_on_spark(session: Session, fires: bool) -> None:
     pairs = []
-    for rule, query in REWRITTEN if fires else LEFT_ALONE:
+    for rule, query in REWRITTEN if fires else NOT_REWRITTEN:
         plan, fired = rule_differential.rewritten(session, query)
         assert (rule in fired) is fires, query
         pairs.append((query, plan))

@@ -171,8 +171,8 @@ UNNESTED = [
     "with w as (select k, max(v) as m from t group by k) select id from o where exists (select 1 from w where w.k = o.k) and k not in (select k from w where m > 6 and k is not null)",
 ]
 
-# Spark rejects the first text; the second says the same.
-ONLY_OURS = [
+# Spark rejects the first text; the second one is equivalent.
+REJECTED_BY_SPARK = [
     (
         "select id, (select sum(v) * o.id from t where t.k = o.k) from o",
         "select id, (select sum(v) from t where t.k = o.k) * id from o",
@@ -183,7 +183,7 @@ ONLY_OURS = [
     ),
 ]
 
-LEFT_ALONE = [
+NOT_UNNESTED = [
     "select g, sum(k) from o group by g having sum(k) < (select max(v) from t where t.v < o.g)",
     "select id, k in (select k from t) from o",
     "select id, k not in (select k from sure) from o",
@@ -205,7 +205,7 @@ def session(spark: SparkSession) -> Iterator[Session]:
 @pytest.mark.spark
 def test_unnested_on_spark(session: Session) -> None:
     plans = []
-    for text, meaning in [*((query, query) for query in UNNESTED), *ONLY_OURS]:
+    for text, meaning in [*((query, query) for query in UNNESTED), *REJECTED_BY_SPARK]:
         plan, _ = rule_differential.rewritten(session, text)
         assert not list(rule_differential.subqueries(plan)), text
         plans.append((meaning, plan))
@@ -214,6 +214,6 @@ def test_unnested_on_spark(session: Session) -> None:
 
 @pytest.mark.spark
 def test_not_unnested_on_spark(session: Session) -> None:
-    plans = [(query, rule_differential.rewritten(session, query)[0]) for query in LEFT_ALONE]
+    plans = [(query, rule_differential.rewritten(session, query)[0]) for query in NOT_UNNESTED]
     assert all(list(rule_differential.subqueries(plan)) for _, plan in plans)
     assert not rule_differential.differences(session, plans)
