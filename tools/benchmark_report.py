@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 
 Draw = Callable[[Any, Any], Any]  # the parts, pyplot -> figure, or None if there is nothing to draw
 

@@ -79,7 +79,7 @@ def test_the_environment_may_name_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert this_machine().cores == 3
 
 
-def test_an_exchange_makes_the_number_of_cores_or_a_power_of_two_times_it() -> None:
+def test_an_exchange_makes_as_many_partitions_as_cores_or_a_multiple() -> None:
     machine = Machine(cores=6)
     assert machine.ideal_partitions(10, 100) == 6
     assert machine.ideal_partitions(1e9, 6 * machine.partition_bytes + 1) == 12

@@ -30,6 +30,10 @@ def test_every_row_of_the_readme_is_on_the_page_of_all_results() -> None:
     assert len(short) == 2 + 5
 
 
+def test_benchmarks_write_where_the_tables_read() -> None:
+    assert benchmark_report.RESULTS == measured.RESULTS
+
+
 def test_measuring_some_parts_keeps_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark_report, "RESULTS", tmp_path)
     drawn = []
