@@ -233,13 +233,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="two columns, up to one fact")
     parser.add_argument("--wide", action="store_true", help="with NULLs over three columns as well: 80 million pairs")
-    asked = parser.parse_args()
-    columns, most = (COLUMNS[:2], 1) if asked.small else (COLUMNS, 2)
+    options = parser.parse_args()
+    columns, most = (COLUMNS[:2], 1) if options.small else (COLUMNS, 2)
     runs = [
         ("local", survey_local, columns, False),
         ("global", survey_global, columns, False),
         ("local, NULLs", survey_local, columns[:2], True),
-        ("global, NULLs", survey_global, columns if asked.wide else columns[:2], True),
+        ("global, NULLs", survey_global, columns if options.wide else columns[:2], True),
     ]
     print("| properties | columns | pairs | true | proven | missed | unsound | seconds |")
     print("|---|---|---|---|---|---|---|---|")

@@ -423,12 +423,12 @@ def investigate(analyzer: Analyzer, registry: Any, identifier: Any, nulls: list[
     )
     if found.kind == "scalar":
         found.kind = next((kind for kind in map(analyzer.kind, built.values()) if kind), "scalar")
-    told = [
+    reported = [
         flag
         for expression in built.values()
         if expression is not True and (flag := deterministic(expression)) is not None
     ]
-    found.deterministic = all(told) and "non-deterministic" not in info.getNote()
+    found.deterministic = all(reported) and "non-deterministic" not in info.getNote()
     if found.kind != "table" and name not in WITHOUT_RULE.split():
         probe_types(analyzer, name, found, seeds, literals)
     return found

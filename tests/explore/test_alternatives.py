@@ -71,11 +71,11 @@ def grouped_joins(draw: Any) -> tuple[Plan, ColumnNumbers]:
 def semi_joins_below_joins(draw: Any) -> tuple[Plan, ColumnNumbers]:
     """Semi-joins and anti-joins below a join with few rows, which may run above or below it."""
     draws = Draw(draw)
-    rows, asked, few = (draws.scan("t", a=True, b=True, c=True) for _ in range(3))
-    met = draws.condition((*rows.columns, *asked.columns))
+    rows, inner, few = (draws.scan("t", a=True, b=True, c=True) for _ in range(3))
+    met = draws.condition((*rows.columns, *inner.columns))
     if draws.pick(True, False):
-        met = Call("=", (Ref(draws.pick(*rows.columns)), Ref(draws.pick(*asked.columns))), pa.bool_())
-    chosen: Plan = Join(draws.pick(JoinKind.SEMI, JoinKind.ANTI), rows, asked, met)
+        met = Call("=", (Ref(draws.pick(*rows.columns)), Ref(draws.pick(*inner.columns))), pa.bool_())
+    chosen: Plan = Join(draws.pick(JoinKind.SEMI, JoinKind.ANTI), rows, inner, met)
     beside: Plan = Filter(few, draws.condition(few.columns))
     on = Call("=", (Ref(draws.pick(*rows.columns)), Ref(draws.pick(*few.columns))), pa.bool_())
     sides = (chosen, beside) if draws.pick(False, True) else (beside, chosen)

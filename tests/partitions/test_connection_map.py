@@ -234,9 +234,9 @@ def test_no_connection_or_filter_is_superfluous(ch: Choices) -> None:
     for output, reads in enumerate(all_reads(connect(stored, stored.keys, outputs))):
         for input, kept in reads:
             there = [row for row in every if stored.number(row) == input]
-            wanted = [row for row in there if outputs.number(row) == output]
-            assert wanted
-            assert (kept is None) == (wanted == there)
+            arriving = [row for row in there if outputs.number(row) == output]
+            assert arriving
+            assert (kept is None) == (arriving == there)
 
 
 def test_ten_thousand_partitions_stay_sparse() -> None:

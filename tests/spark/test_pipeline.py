@@ -115,8 +115,8 @@ def test_a_script_runs_as_explained_under_the_printed_settings(
     assert drawn(plan) == drawn(lowered[-1])
     assert plan.settings == lowered[-1].settings
     assert plan.settings[ADAPTIVE] is False
-    told = json.loads(session.explain(folder / "both.scope", params, format="json"))
-    assert told["settings"] == plan.settings
+    explained_json = json.loads(session.explain(folder / "both.scope", params, format="json"))
+    assert explained_json["settings"] == plan.settings
     assert f"{ADAPTIVE}=false" in session.explain(folder / "both.scope", params)
 
 

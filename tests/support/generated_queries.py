@@ -190,8 +190,8 @@ class Query:
         return self._draw.choice(choices)
 
     def _some(self, choices: list[str], least: int, most: int) -> list[str]:
-        wanted = self._draw.sample(choices, min(len(choices), self._draw.randint(least, most)))
-        return list(dict.fromkeys(wanted)) or ([choices[0]] if least else [])
+        picked = self._draw.sample(choices, min(len(choices), self._draw.randint(least, most)))
+        return list(dict.fromkeys(picked)) or ([choices[0]] if least else [])
 
     def _chance(self, share: float) -> bool:
         return self._draw.random() < share

@@ -197,10 +197,10 @@ class _Maker:
         pairs = [(a, b) for a in left.columns for b in right.columns if self.domains[a] == self.domains[b]]
         # Nobody runs a product of two large tables.
         small = min(_rows(left), _rows(right)) <= SMALL
-        wanted = random.choices((0, 1, 2), (1 if small else 0, 14, 5))[0]
+        pair_count = random.choices((0, 1, 2), (1 if small else 0, 14, 5))[0]
         chosen: list[tuple[Column, Column]] = []
         for a, b in random.sample(pairs, len(pairs)):
-            if len(chosen) < wanted and all(a != x and b != y for x, y in chosen):
+            if len(chosen) < pair_count and all(a != x and b != y for x, y in chosen):
                 chosen.append((a, b))
         safe = random.random() < 0.05
         parts: list[Expression] = [Call("<=>" if safe else "=", (Ref(a), Ref(b)), pa.bool_()) for a, b in chosen]

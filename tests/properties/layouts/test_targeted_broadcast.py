@@ -317,15 +317,15 @@ def test_a_proven_join_finds_every_match_once(kind: JoinKind, ch: Choices) -> No
     count = 1 + ch.below(layout.function.arity - 1)
     on = ch.shuffle(sides[by])[:count]
     claim = targeted(layout, *on)
-    pairs = [(lies, mine) if by == 1 else (mine, lies) for lies, mine in zip(layout.columns, on, strict=False)]
+    pairs = [(stored, mine) if by == 1 else (mine, stored) for stored, mine in zip(layout.columns, on, strict=False)]
     if ch.flag(3):
         pairs[ch.below(len(pairs))] = (ch.pick(left_columns), ch.pick(right_columns))
     null_safe = ch.flag(3)
     keys = tuple(key(a, x, INT if a.type == x.type == INT else LONG, null_safe) for a, x in pairs)
-    lies: Partitioned | PrefixPartitioned = layout
+    stored: Partitioned | PrefixPartitioned = layout
     if ch.flag(3) and not apart:
-        lies = PrefixPartitioned(layout.function, layout.columns[: 1 + ch.below(layout.function.arity - 1)])
-    given_ = (lies, claim) if by == 1 else (claim, lies)
+        stored = PrefixPartitioned(layout.function, layout.columns[: 1 + ch.below(layout.function.arity - 1)])
+    given_ = (stored, claim) if by == 1 else (claim, stored)
     found = match_joint([(Delivered(g), f) for g, f in zip(given_, facts, strict=True)], BroadcastAligned(keys, by))
     assume(isinstance(found, Proof))
 

@@ -74,11 +74,11 @@ rows.repartitionById(4, number).sortWithinPartitions("k").write.parquet(str(fold
 files = sorted((folder / "stored").glob("*.parquet"))
 pieces = [Piece(f.as_uri(), f.stat().st_size, 0, f.stat().st_size, 0) for f in files]
 scan = exact_scan(spark, rows.schema, [[each] for each in pieces], "p", order=[("k", False, True)])
-halves = narrow_repartition(scan.drop("p"), [[0], [1, 2], [3]], "q").groupBy("q", "k").count()
+narrowed = narrow_repartition(scan.drop("p"), [[0], [1, 2], [3]], "q").groupBy("q", "k").count()
 spread = exact_scan(spark, rows.schema, [pieces] * 4, "p", belongs=number)
 found["layouts"] = {
     "misplaced": scan.where((F.col("p") != number) | (F.col("p") != F.spark_partition_id())).count(),
-    "counts": {row.k: row["count"] for row in halves.collect()},
+    "counts": {row.k: row["count"] for row in narrowed.collect()},
     "spread": sorted(row["count"] for row in spread.groupBy("p").count().collect()),
     "stored": sorted(row["count"] for row in scan.groupBy("p").count().collect()),
 }

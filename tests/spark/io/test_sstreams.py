@@ -139,16 +139,16 @@ def test_rows_in_the_right_layout_are_not_shuffled(spark: SparkSession, values: 
     from unshuffle.spark.execution.metrics import measure
     from unshuffle.spark.io.sstream_writer import write
 
-    wanted = LayoutRequest(by("bigint"), by("-bigint", "p"), partitions=3)
-    laid = values.repartition(3, "bigint")
-    ordered = laid.sortWithinPartitions(laid.bigint.desc_nulls_last(), "p")
-    for name, frame, how in (("a", laid, "partitioned"), ("b", ordered, "sorted")):
+    request = LayoutRequest(by("bigint"), by("-bigint", "p"), partitions=3)
+    hashed = values.repartition(3, "bigint")
+    ordered = hashed.sortWithinPartitions(hashed.bigint.desc_nulls_last(), "p")
+    for name, frame, how in (("a", hashed, "partitioned"), ("b", ordered, "sorted")):
         with measure(spark) as measured:
-            stream = write(frame, str(tmp_path / f"{name}.ss"), wanted, input_layout=how)  # type: ignore[arg-type]
+            stream = write(frame, str(tmp_path / f"{name}.ss"), request, input_layout=how)  # type: ignore[arg-type]
         assert check(stream) == ()
         assert measured.exchanges == 1  # the frame's own exchange
     with pytest.raises((InternalError, StreamProblem)):
-        write(values, str(tmp_path / "c.ss"), wanted, input_layout="sorted")
+        write(values, str(tmp_path / "c.ss"), request, input_layout="sorted")
     with pytest.raises(UserError, match="not a structured stream"):
         open_stream(str(tmp_path / "c.ss"))
 
@@ -173,10 +173,10 @@ def test_a_dead_writer_leaves_the_previous_version(
     from unshuffle.spark.io.sstream_writer import write
 
     path = str(tmp_path / "x.ss")
-    wanted = LayoutRequest(by("bigint"), partitions=2, overwrite=True)
-    write(values, path, wanted)
+    request = LayoutRequest(by("bigint"), partitions=2, overwrite=True)
+    write(values, path, request)
     with pytest.raises(Killed):
-        write(values.where("p < 7"), path, wanted, storage=LocalStorage(path, Killing(at)))
+        write(values.where("p < 7"), path, request, storage=LocalStorage(path, Killing(at)))
     stream = open_stream(path)
     assert check(stream) == ()
     assert Session(spark).read_stream(path).count() == (40 if stream.version == 1 else 7)

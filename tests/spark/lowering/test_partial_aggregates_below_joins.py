@@ -44,7 +44,7 @@ QUERIES = {
     "of the right input": "select t.s, sum(u.e) as s, count(u.e) as n from t join u on t.a = u.f group by t.s",
 }
 NEVER = {
-    "an average, which is two findings": "select u.w, avg(t.b) as a from t join u on t.a = u.f group by u.w",
+    "an average, which has two partial states": "select u.w, avg(t.b) as a from t join u on t.a = u.f group by u.w",
     "a join that keeps all rows": "select u.w, sum(t.b) as s from t left join u on t.a = u.f group by u.w",
     "distinct values": "select u.w, sum(distinct t.b) as s from t join u on t.a = u.f group by u.w",
     "zeros that have a sign": "select t.x, sum(t.b) as s from t join u on t.a = u.f group by t.x",
@@ -64,7 +64,7 @@ class Sides:
 
 @pytest.fixture(scope="module")
 def sides(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sides:
-    folder = tmp_path_factory.mktemp("findings") / "tables"
+    folder = tmp_path_factory.mktemp("partial_states") / "tables"
     write_tables(folder)
     plain = spark.newSession()
     for table in folder.iterdir():

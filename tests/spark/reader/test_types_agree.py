@@ -57,9 +57,9 @@ def analyze(spark) -> Analyze:
     state = spark._jsparkSession.sessionState()
 
     def types_of(expressions: Sequence[str]) -> list[str | None]:
-        wanted = ", ".join(f"{expression} AS r{n}" for n, expression in enumerate(expressions))
+        outputs = ", ".join(f"{expression} AS r{n}" for n, expression in enumerate(expressions))
         # Without its final check, the analyzer leaves unresolved expressions in place instead of failing.
-        plan = state.analyzer().execute(state.sqlParser().parsePlan(f"SELECT {wanted} FROM (SELECT {columns})"))
+        plan = state.analyzer().execute(state.sqlParser().parsePlan(f"SELECT {outputs} FROM (SELECT {columns})"))
         results = plan.expressions().iterator()
         found: list[str | None] = []
         while results.hasNext():
