@@ -44,8 +44,7 @@ def nonnegative(matrix: Array, target: Array, tolerance: float = 1e-12) -> Array
             if (free[chosen] > 0).all():
                 x = free
                 break
-            # Moves towards the unconstrained solution until a rate becomes zero. Rates that reach zero leave
-            # the active set.
+            # Moves towards the unconstrained solution until a rate becomes zero. That rate is then no longer free.
             falling = chosen & (free <= 0)
             step = float(np.min(x[falling] / (x[falling] - free[falling])))
             x = x + step * (free - x)
