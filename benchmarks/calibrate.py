@@ -1,12 +1,12 @@
 """Fits the constants of the cost model to this machine: `python benchmarks/calibrate.py [--quick]`.
 
-Runs some sixty Spark jobs that each do mostly one thing, reads from Spark's own plans what they did, and finds the
-constants under which the cost model's formulas come nearest to what they took. Then it holds queries of TPC-H, which the
-fit has not seen, against the model. `docs/cost.md` explains the constants and how each is measured.
+Runs about sixty Spark jobs that each do mostly one thing, reads from Spark's plans and metrics what they did, and fits the
+constants so that the cost model's formulas come closest to the measured times. Then it compares the model with TPC-H
+queries that the fit has not seen. `docs/cost.md` explains the constants and how each is measured.
 
-`benchmarks/results/calibration.json` gets everything; `UNSHUFFLE_MACHINE` may name it. What cannot be measured on one
-machine is said: `--network-mb-per-second` a core, and `--disk-mb-per-second` where shuffle files are larger than what
-Linux keeps of them in memory.
+The result goes to `benchmarks/results/calibration.json`, which `UNSHUFFLE_MACHINE` may name. What cannot be measured on one
+machine is an option: `--network-mb-per-second` per core, and `--disk-mb-per-second` if shuffle files do not fit into
+Linux's page cache.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 from pyspark.sql import SparkSession  # noqa: E402
@@ -43,14 +43,15 @@ from workloads import tpch  # noqa: E402
 RESULTS = ROOT / "benchmarks" / "results" / "calibration.json"
 DATA = ROOT / ".cache" / "benchmarks"
 HELD_OUT = (1, 3, 4, 5, 6, 10, 12, 13, 14)
-# Waiting, which is timed by the clock; the rest is work, which is timed by the processors.
+# Waiting is wall-clock time. Everything else is work, measured in processor time.
 STARTING = ("stage", "task")
 NOT_MEASURED = ("network_byte",)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long to measure: the rows of the tables, the runs of each job at least, and seconds until no run is begun."""
+    """How long to measure: the rows of the tables, the minimum number of runs of each job, and the time after which no
+    run is started."""
 
     rows: int
     rounds: int
@@ -67,7 +68,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller tables and fewer runs, in about two minutes")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 2, help="tasks that run at once")
     parser.add_argument("--network-mb-per-second", type=float, default=80.0, metavar="MB", help="for each core")
-    parser.add_argument("--disk-mb-per-second", type=float, metavar="MB", help="for each core, of the disk itself")
+    parser.add_argument(
+        "--disk-mb-per-second", type=float, metavar="MB", help="for each core, of the disk without caches"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     plan = QUICK if arguments.quick else FULL
@@ -94,7 +97,7 @@ def main() -> None:
 
 @dataclass(slots=True)
 class Measured:
-    """A job's coefficients, and what its runs took."""
+    """A job's coefficients, and the times of its runs."""
 
     counts: dict[str, float]
     runs: list[Taken]
@@ -125,7 +128,7 @@ class Run:
         return tables
 
     def measure(self, every: list[Job]) -> None:
-        """All jobs in turn, again and again: what disturbs the machine for a while disturbs one run of each, at most."""
+        """Runs all jobs in rounds, so that a disturbance of the machine affects at most one run of each."""
         task = self.progress.add_task("first runs", total=len(every))
         for job in every:
             self.progress.update(task, description=f"first run: {job.name}", advance=1)
@@ -143,7 +146,7 @@ class Run:
         self.progress.update(task, description=f"{rounds} rounds", total=len(every) * rounds)
 
     def start(self, every: list[tuple[Job, dict[str, float]]]) -> None:
-        """Jobs of nothing but stages and tasks, often: only the quickest run counts."""
+        """Many jobs that only start stages and tasks. Only the fastest run counts."""
         times = 5 * self.plan.rounds
         task = self.progress.add_task("starting stages and tasks", total=times * len(every))
         for job, counts in every:
@@ -191,7 +194,7 @@ class Run:
     # --- the fit
 
     def fitted(self, network: float, disk: float | None) -> dict[str, float]:
-        """Every rate, and what was fitted with them that is none."""
+        """Every rate, and the other fitted constants."""
         work = [self._work(each) for each in self.measured.values()]
         found = fit(work, [each.seconds(self.cores) for each in self.measured.values()])
         start = [each.counts for each in self.started.values()]
@@ -202,11 +205,11 @@ class Run:
         return found
 
     def predicted(self, measured: Measured, rates: Mapping[str, float]) -> float:
-        """Seconds of work, without the network, which there is none of here."""
+        """Seconds of work, without the network, because there is none here."""
         return sum(times * rates.get(name, 0.0) for name, times in self._work(measured).items())
 
     def _work(self, measured: Measured) -> dict[str, float]:
-        """What counts in processor seconds, among it what every task takes before its first row."""
+        """What counts as processor seconds, including each task's start-up before its first row."""
         tasks = sum(stage.tasks / min(stage.tasks, self.cores) for stage in measured.runs[-1].stages)
         counts = {name: times for name, times in measured.counts.items() if name not in (*STARTING, *NOT_MEASURED)}
         return counts | {"task_cpu": tasks}
@@ -283,7 +286,7 @@ def _write(path: Path, run: Run, found: Mapping[str, float], seconds: float) -> 
 
 @contextmanager
 def _spark(cores: int, folder: Path) -> Iterator[SparkSession]:
-    """Memory for all tables and for everything that is sorted or built, so that nothing spills."""
+    """Enough memory for all tables, sorts and hash tables, so that nothing spills."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     spark = (
         SparkSession.builder.master(f"local[{cores}]")
@@ -297,7 +300,8 @@ def _spark(cores: int, folder: Path) -> Iterator[SparkSession]:
         .config("spark.local.dir", str(folder))
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.sql.adaptive.enabled", "false")
-        # By default Spark forgets the code it generated for the first jobs before their second round: every run is cold.
+        # By default Spark evicts the generated code of the first jobs before their second round, so that every run
+        # is cold.
         .config("spark.sql.codegen.cache.maxEntries", "2000")
         .config("spark.sql.autoBroadcastJoinThreshold", "-1")
         .config("spark.sql.shuffle.partitions", str(cores))
@@ -321,7 +325,7 @@ def _progress(console: Console) -> Progress:
 
 
 def _widths(folder: Path) -> dict[str, float]:
-    """Average bytes of the string columns of all tables, whose names differ."""
+    """The average width in bytes of the string columns of all tables, by column name."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

@@ -1,10 +1,10 @@
-"""How long connection maps and boundaries take: `python benchmarks/connection_maps.py [--quick]`.
+"""Measures connection maps and boundaries: `python benchmarks/connection_maps.py [--quick]`.
 
-Stored ranges and wanted ranges of the same number, 100 to 10,000, whose boundaries never coincide, so that each output
-reads two inputs through a filter; on one column, and on (a, b) to a. Beside the map itself: all lists of what an output
-reads, the boundaries that Algorithm 1 chooses for half as many ranges, the union of both sides' histograms, and, for
-comparison, the map found by holding every input against every output, once. The other times are the best of seven. All are
-the processor's, so that waiting for other programs is left out.
+The maps connect 100 to 10,000 stored ranges with as many required ranges. Their boundaries never coincide, so each output
+reads two inputs through a filter; on one column, and from (a, b) to a. Also measured: the reads of all outputs, the
+boundaries that Algorithm 1 chooses for half as many ranges, the union of both histograms, and, for comparison, the map by
+comparing every input with every output, once. The other times are the best of seven. All times are processor time, without
+the waiting for other programs.
 
 `benchmarks/results/connection_maps.json` gets every number, `connection_maps.png` the figure.
 """
@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 
 from tools import benchmark_report  # noqa: E402
 from unshuffle.partitions import (  # noqa: E402
@@ -35,7 +35,7 @@ from unshuffle.partitions import (  # noqa: E402
 )
 
 SIZES = (100, 300, 1000, 3000, 10_000)
-ALL_PAIRS = 1000  # more take too long to be compared with
+ALL_PAIRS = 1000  # the comparison takes too long for more
 GOAL = 50.0  # milliseconds for the largest map
 A, B = KeyColumn(pa.int64()), KeyColumn(pa.string())
 
@@ -48,7 +48,7 @@ def one_column(count: int) -> tuple[Ranges, Ranges]:
 
 
 def prefix(count: int) -> tuple[Ranges, Ranges]:
-    """Ranges of (a, b) that begin inside a value of a, to ranges of a."""
+    """From ranges of (a, b) that begin inside a value of a, to ranges of a."""
     stored = Ranges((A, B), tuple((i, f"host{i % 7}") for i in range(1, count)))
     return stored, Ranges((A,), tuple((i,) for i in range(1, count)))
 
@@ -66,7 +66,7 @@ def milliseconds(run: Callable[[], object], runs: int) -> float:
 
 
 def all_pairs(stored: Ranges, wanted: Ranges) -> int:
-    """What the map is found without: every input held against every output."""
+    """The map by brute force: every input is compared with every output."""
     starts, ends = ((), *stored.places), (*stored.places, (9,))
     return sum(
         start < high and low < end

@@ -1,10 +1,10 @@
-"""Plain Spark beside unshuffle: `python benchmarks/execute.py [--suite NAME]... [--runs N] [--scale S] [--processes N]`.
+"""Plain Spark against unshuffle: `python benchmarks/execute.py [--suite NAME]... [--runs N] [--scale S] [--processes N]`.
 
-Suites: the CPU-hours script on generated events, and the 22 TPC-H queries with their primary keys declared. The other side
-is plain Spark under its default settings (adaptive execution, broadcasts), with 8 shuffle partitions. In every run of a query
-both sides go one after the other, in turn the first; a side's time is the best of its runs, and ours includes binding,
-optimizing and lowering. Of TPC-H, each side goes once before it is measured: half a second is little for a JVM to warm up in.
-Rows are computed and dropped, and the rows of both sides compared once.
+Suites: the CPU-hours script on generated events, and the 22 TPC-H queries with their primary keys declared. Plain Spark
+runs under its default settings (adaptive execution, broadcasts), with 8 shuffle partitions. In every run of a query the two
+sides alternate, and so does the side that starts. A side's time is the best of its runs, and ours includes binding,
+optimizing and lowering. For TPC-H, each side runs once before it is measured, because half a second is too short for a JVM
+to warm up. The rows are computed and dropped; the rows of both sides are compared once.
 
 `benchmarks/results/execute.json` gets every number, `execute.png` the figures.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
@@ -80,7 +80,7 @@ def script_sides(session: Session, script: Path, params: dict[str, Any]) -> dict
 def measured(
     name: str, sides: dict[str, Side], spark: SparkSession, runs: int, console: Console, warm: bool = False
 ) -> dict[str, Any]:
-    """Both sides in turn, and whether their rows are the same. With `warm`, each has run once before."""
+    """Runs both sides in turn, and compares their rows. With `warm`, each side has already run once."""
     taken: dict[str, list[Measurement]] = {side: [] for side in sides}
     for side in sides if warm else ():
         with sides[side]() as frames:

@@ -1,7 +1,7 @@
-"""Queries that grow: chains and stars of any number of joins, over tables that are only described.
+"""Queries that grow: chains and stars of any number of joins, over described tables.
 
 A chain joins each table to the next by a foreign key. A star joins one large table to small ones, every second of them
-filtered. Both end in a GROUP BY. Sizes differ from table to table, always in the same way.
+filtered. Both end in a GROUP BY. Sizes differ from table to table, in a fixed pattern.
 """
 
 from __future__ import annotations

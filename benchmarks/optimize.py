@@ -1,10 +1,9 @@
-"""How long the optimizer takes: `python benchmarks/optimize.py [--quick] [--suite NAME]... [--all]`.
+"""Measures the optimizer: `python benchmarks/optimize.py [--quick] [--suite NAME]... [--all]`.
 
-Suites: the CPU-hours script, the 22 TPC-H queries, the 99 TPC-DS queries, and queries of a growing number of joins. Each
-runs in a process of its own, so that each has its own peak of memory, and so that neither DuckDB nor matplotlib counts in
-it. Every query is bound and optimized once to warm up; then come five rounds over all of them, each binding anew, and
-the median of a query's five times is its time. Nothing is executed and no JVM is started: the data is there for its
-schema and statistics.
+Suites: the CPU-hours script, the 22 TPC-H queries, the 99 TPC-DS queries, and queries with a growing number of joins. Each
+suite runs in its own process, so that its peak memory is its own and excludes DuckDB and matplotlib. Every query is bound
+and optimized once to warm up. Then come five rounds over all queries, each with a new binding; a query's time is the median
+of its five times. Nothing is executed and no JVM is started: the data is needed for its schema and statistics only.
 
 `benchmarks/results/optimize.json` gets every number, `optimize.png` the figures.
 """
@@ -24,7 +23,7 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 
 from tools import benchmark_report  # noqa: E402
 
@@ -35,7 +34,7 @@ TOO_LONG = 5.0  # seconds; more joins are not tried after a query that took long
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Milliseconds to stay under; megabytes for the peak of the process."""
+    """Limits: milliseconds per query, and megabytes for the peak of the process."""
 
     median: float
     slowest: float
@@ -54,13 +53,14 @@ SUITES = (*TARGETS, "growth")
 
 
 def measure(work: dict[str, Any]) -> dict[str, Any]:
-    """Times every query of a suite, and looks at the process's memory at the end."""
+    """Times every query of a suite, and measures the process's memory at the end."""
     suite = grown(work) if work["suite"] == "growth" else {"queries": timed(work)}
     return {**suite, "megabytes": round(peak_megabytes(), 1)}
 
 
 def peak_megabytes() -> float:
-    """The most memory this process ever held. Linux's getrusage also counts what the process that started it held then."""
+    """The peak memory of this process. Linux's getrusage would include the memory of the parent process at its
+    start."""
     status = Path("/proc/self/status")
     if status.exists():
         (peak,) = (line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
@@ -82,7 +82,7 @@ def timed(work: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def rounds(queries: list[tuple[str, Any]], runs: int) -> list[dict[str, Any]]:
-    """Each query's median times over rounds in which every query has its turn, after one round that does not count."""
+    """Each query's median times over several rounds, after a warm-up round."""
     results = {name: {"name": name, "bind_ms": [], "optimize_ms": []} for name, _ in queries}
     for round in range(runs + 1):
         for name, bind in queries:
@@ -109,7 +109,7 @@ def rounds(queries: list[tuple[str, Any]], runs: int) -> list[dict[str, Any]]:
 
 
 def grown(work: dict[str, Any]) -> dict[str, Any]:
-    """Queries of each shape, with ever more joins until one takes too long."""
+    """Queries of each shape with more and more joins, until one takes too long."""
     from benchmarks import growth
     from workloads import described
 
@@ -135,7 +135,7 @@ def optimize(script: Any) -> Any:
 
 
 def search_size(optimized: Any) -> dict[str, int]:
-    """How much there was to search, if the result tells."""
+    """The size of the search space, if the result reports it."""
     trace = getattr(optimized, "trace", None)
     sizes = {name: getattr(trace, name, None) for name in ("groups", "goals")}
     return {name: size if isinstance(size, int) else len(size) for name, size in sizes.items() if size is not None}
@@ -145,7 +145,7 @@ def search_size(optimized: Any) -> dict[str, int]:
 
 
 def prepared(suite: str, quick: bool) -> dict[str, Any]:
-    """What the measured process needs to know. Query texts and data are made here, so that making them is not measured."""
+    """What the measured process needs. Query texts and data are made here, outside the measurement."""
     from workloads import tpcds, tpch
 
     work: dict[str, Any] = {"suite": suite, "runs": 1 if quick else 5, "tables": [], "params": None}
@@ -242,7 +242,7 @@ def show(results: dict[str, Any], every_query: bool) -> None:
 
 
 def drawn(results: dict[str, Any], pyplot: Any) -> Any:
-    """The times of every query, and how they grow with joins; None if none of that was measured."""
+    """The times of every query, and their growth with joins; None if neither was measured."""
     suites = [suite for suite in ("tpch", "tpcds") if suite in results]
     count = len(suites) + ("growth" in results)
     if not count:

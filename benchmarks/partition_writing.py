@@ -1,13 +1,12 @@
-"""How long it takes to write partitions, in the traditional way and by an index: `python benchmarks/partition_writing.py`.
+"""Measures how long it takes to write partitions, as files or with an index: `python benchmarks/partition_writing.py`.
 
-Figure 11 of SIGMOD 2012. An exchange can write a file for each partition (traditional), or sort rows by the number of their
-partition and write one file with an index of where each begins (index-based). Spark has both: it takes the first up to
-`spark.shuffle.sort.bypassMergeThreshold` partitions, 200 by default. Here each writer is made to write from 250 to 4,000
-partitions, in a Spark of its own; the time is that of the stage that writes, the best of some runs, over the time of the
-traditional writer at 250, as in the paper.
+Figure 11 of SIGMOD 2012. An exchange can write one file per partition (traditional), or sort rows by partition number and
+write one file with an index (index-based). Spark has both: it writes files up to `spark.shuffle.sort.bypassMergeThreshold`
+partitions, 200 by default. Here each writer writes from 250 to 4,000 partitions, in its own Spark. The time is that of the
+writing stage, the best of several runs, relative to the traditional writer at 250 partitions, as in the paper.
 
-Beside the number of partitions at which the two were found to cost the same stands the one that the cost model predicts
-(`unshuffle.cost.shuffle_writing`), with the constants in use and with those that these runs suggest.
+The measured number of partitions at which both cost the same is printed beside the number that the cost model predicts
+(`unshuffle.cost.shuffle_writing`), with the current constants and with those that these runs suggest.
 
 `benchmarks/results/partition_writing.json` gets every number, `partition_writing.png` the figure.
 """
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 from tools import benchmark_report  # noqa: E402
@@ -33,8 +32,8 @@ from unshuffle.cost.machine import Machine, this_machine  # noqa: E402
 from unshuffle.cost.shuffle_writing import crossover  # noqa: E402
 
 COUNTS = (25, 50, 100, 250, 500, 1000, 2000, 4000)
-UNIT = 250  # partitions, of which the time of the traditional writer is 1
-WRITERS = {"traditional": 1_000_000, "index-based": 0}  # the most partitions with a file each
+UNIT = 250  # partitions; the time of the traditional writer for them is 1
+WRITERS = {"traditional": 1_000_000, "index-based": 0}  # the maximum number of partitions with a file each
 
 
 def measure(threshold: int, rows: int, runs: int) -> dict[int, float]:
@@ -64,7 +63,7 @@ def measure(threshold: int, rows: int, runs: int) -> dict[int, float]:
             exchange = frame.repartition(count, "a")._jdf.queryExecution().executedPlan()
             dependency = exchange.shuffleDependency()
             began = time.perf_counter()
-            context.submitMapStage(dependency).get()  # partitions are written, and nobody reads them
+            context.submitMapStage(dependency).get()  # writes partitions without reading them
             if run:
                 found[count] = min(found.get(count, float("inf")), time.perf_counter() - began)
     spark.stop()
@@ -72,7 +71,7 @@ def measure(threshold: int, rows: int, runs: int) -> dict[int, float]:
 
 
 def crossed(found: dict[str, dict[int, float]]) -> float | None:
-    """The number of partitions from which on an index was faster; None if it never was, 0 if always."""
+    """The number of partitions from which the index was faster; None if it never was, 0 if it always was."""
     before = 0
     for count in COUNTS:
         more = found["traditional"][count] - found["index-based"][count]
@@ -86,7 +85,7 @@ def crossed(found: dict[str, dict[int, float]]) -> float | None:
 
 
 def suggested(found: dict[str, dict[int, float]], rows: int) -> Machine:
-    """Constants by which the model meets the lines through the measured times. Each core ran one task."""
+    """The constants under which the model fits lines through the measured times. Each core ran one task."""
     slopes, starts = {}, {}
     for name, seconds in found.items():
         middle, average = sum(COUNTS) / len(COUNTS), sum(seconds.values()) / len(COUNTS)
@@ -98,7 +97,7 @@ def suggested(found: dict[str, dict[int, float]], rows: int) -> Machine:
     return replace(this_machine(), block=block, index_block=index_block, index_row=sorting)
 
 
-def told(found: dict[str, dict[int, float]], rows: int) -> dict[str, Any]:
+def report(found: dict[str, dict[int, float]], rows: int) -> dict[str, Any]:
     of_a_task, used, fitted = rows / (os.cpu_count() or 1), this_machine(), suggested(found, rows)
     return {
         "measured": crossed(found),
@@ -136,7 +135,7 @@ def main() -> None:
     unit = found["traditional"][UNIT]
     for count in COUNTS:
         print(f"{count:>6,}", *(f"{name} {found[name][count] / unit:.2f}" for name in WRITERS))
-    predicted = told(found, chosen.rows)
+    predicted = report(found, chosen.rows)
     print("an index is faster from so many partitions on:", json.dumps(predicted))
     numbers = {"rows": chosen.rows, "seconds": found, "crossing": predicted}
     benchmark_report.write("partition_writing", numbers, drawn, parts="seconds")

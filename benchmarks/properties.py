@@ -1,11 +1,11 @@
-"""How long matching takes: `python benchmarks/properties.py`.
+"""Measures property matching: `python benchmarks/properties.py`.
 
-Realistic properties: ten facts over 8 columns (dependencies, equalities, a constant and a key), and 2,000 drawn pairs
-of a delivery and a requirement of the kinds that Table VI makes. *Warm* matches against facts whose closures were asked
-for before, as an optimizer does thousands of times a group; *cold* gives each match a new set of facts, so that nothing
-is remembered. Answers are never remembered. Half of the requirements are drawn from the delivery, so that proofs are
-found and written down. The closure is measured on 60 columns and 100 dependencies, most of them a chain listed in the
-worst order, on new facts each time.
+Realistic properties: ten facts over 8 columns (dependencies, equalities, a constant and a key), and 2,000 random pairs of a
+delivered and a required property of the kinds in Table VI. *Warm* matches against facts whose closures were computed
+before, as an optimizer does thousands of times per group. *Cold* gives each match a new set of facts, so that no closure is
+cached. Answers are never cached. Half of the requirements are drawn from the delivered property, so that proofs are found
+and recorded. The closure is measured on 60 columns and 100 dependencies, most of them a chain listed in the worst order, on
+new facts each time.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def draw(rng: random.Random, columns: list[Column]) -> tuple[Delivered, Required
 
 
 def microseconds(run: Callable[[], object]) -> float:
-    """The best of five, so that what else the machine does is left out."""
+    """The best of five, to exclude other programs on the machine."""
     times = []
     for _ in range(5):
         began = time.perf_counter_ns()

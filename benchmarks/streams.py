@@ -1,19 +1,19 @@
-"""Stored layouts beside plain Spark on the same files: `python benchmarks/streams.py [--figure NAME]... [--rows N]`.
+"""Stored layouts against plain Spark on the same files: `python benchmarks/streams.py [--figure NAME]... [--rows N]`.
 
 The experiments of SIGMOD 2012, section 5, on web pages with skewed domains, stored in ranges of (domain, host, dir):
 
-    partial   Figure 9: grouped by (domain, host), with aggregates that cannot be done in halves
-    union     Figure 10: four streams with boundaries of their own, put together and grouped so
-    joins     two such streams joined on (domain, host), and buckets of 100 and of 40 on (domain, host, dir); with fewer
-              than some five million rows, plain Spark copies an input and shuffles nothing either
-    split     buckets of 100 read as the 200 of another stream, joined, grouped so, and the result brought into 50
-              (planned with a hundredth of the usual cost to start a task: of so few rows, 50 from the start are cheaper)
+    partial   Figure 9: grouped by (domain, host), with aggregates that have no partial aggregation
+    union     Figure 10: the union of four streams with different boundaries, grouped in the same way
+    joins     two such streams joined on (domain, host), and 100 and 40 buckets joined on (domain, host, dir); with fewer
+              than about five million rows, plain Spark broadcasts an input and shuffles nothing either
+    split     100 buckets read as the 200 of another stream, joined, grouped, and the result merged into 50
+              (planned with a hundredth of the usual task start cost: for so few rows, 50 from the start are cheaper)
 
-Plain Spark reads the very same files, under its default settings but for 8 shuffle partitions. Both sides run in turn; a
-side's time is the best of its runs, ours with binding, optimizing and lowering. Rows are computed and dropped, and the
-rows of both sides compared once.
+Plain Spark reads the same files, under its default settings except for 8 shuffle partitions. Both sides alternate. A side's
+time is the best of its runs, and ours includes binding, optimizing and lowering. The rows are computed and dropped; the
+rows of both sides are compared once.
 
-`benchmarks/results/streams.json` gets every number, `sstream.png` the figures.
+`benchmarks/results/streams.json` gets every number, `streams.png` the figures.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402, N812 - as everybody writes it
@@ -47,7 +47,7 @@ from unshuffle.sstream import open_stream  # noqa: E402
 
 Found = list[dict[str, Any]]
 
-# Exact percentiles, and an average without the lowest and the highest tenth, made by hand: none can be done in halves.
+# Exact percentiles, and a hand-written average without the lowest and the highest tenth: none has a partial aggregate.
 AGGREGATES = """
     count(*) as pages,
     percentile(size, 0.5) as middle,
@@ -66,7 +66,7 @@ SPLIT = """
 
 
 def pages(spark: SparkSession, rows: int, seed: int, first: int = 0, domains: int = 20_000) -> DataFrame:
-    """Pages of domains of which few have most: the first has about a twentieth."""
+    """Pages with skewed domains: the first domain has about a twentieth of the pages."""
     domain = F.lit(first) + (F.pow(F.rand(seed), 4) * domains).cast("int")
     named = spark.range(rows).select(
         F.format_string("d%06d.com", domain).alias("domain"),
@@ -95,7 +95,7 @@ class Benchmark:
         self.session = Session(spark)
 
     def stream(self, name: str, frame: DataFrame, **layout: Any) -> None:
-        """Writes a stream if it is not there, and has both sides know it by its name."""
+        """Writes a stream if it does not exist, and registers it with both sides."""
         path = self.folder / f"{name}.ss"
         if not path.exists():
             self.console.print(f"writing {path}")
@@ -106,7 +106,7 @@ class Benchmark:
         return Session(self.spark, tables=self.folder)
 
     def run(self, name: str, query: str, into: tuple[str, int] | None = None) -> dict[str, Any]:
-        """Both sides of a query. `into` is what its rows are to be clustered by in the end, and into how many partitions."""
+        """Runs both sides of a query. `into` is the clustering of the result, and its number of partitions."""
         session = self.prepared()
 
         @contextmanager
@@ -137,7 +137,7 @@ class Benchmark:
     def union(self) -> Found:
         rows = self.rows // 4
         for i in range(4):
-            # Other domains each, but for some: the boundaries of one serve the others badly.
+            # The streams have mostly different domains, so the boundaries of one fit the others badly.
             frame = pages(self.spark, rows, 10 * i + 11, first=6000 * i)
             self.stream(f"pages{i}", frame, clustered_by=("domain", "host", "dir"), partitions=16, ranged=True)
         together = "(" + " union all ".join(f"select * from pages{i}" for i in range(4)) + ")"
@@ -151,7 +151,7 @@ class Benchmark:
         return found
 
     def _skew(self, of_first: bool) -> float:
-        """The largest partition over the average one, as the histograms of the four streams have it."""
+        """The largest partition over the average one, from the histograms of the four streams."""
         histograms = [open_stream(str(self.folder / f"pages{i}.ss")).manifest.histogram for i in range(4)]
         together = histograms[0].union(*histograms[1:])
         layout = range_layouts.Spread((), histograms[0] if of_first else together)._divided(2, 16)
@@ -170,7 +170,8 @@ class Benchmark:
             self.stream(f"buckets_of_dirs{count}", frame, clustered_by="domain", partitions=count)
         ranged = """select a.domain, a.host, a.dir, a.size, b.dir as other_dir, b.size as other
             from dirs0 a join dirs1 b on a.domain = b.domain and a.host = b.host"""
-        # On (domain, host) alone these would be 2,400 million rows: the same hosts have most of both.
+        # On (domain, host) alone the join would return 2,400 million rows, because the same hosts have most rows of
+        # both inputs.
         hashed = """select a.domain, a.host, a.dir, a.size, b.size as other
             from buckets_of_dirs100 a join buckets_of_dirs40 b
             on a.domain = b.domain and a.host = b.host and a.dir = b.dir"""
@@ -183,7 +184,7 @@ class Benchmark:
         frame = frame.groupBy("domain", "host").agg(F.count("*").alias("pages"))
         self.stream("hosts100", frame, clustered_by="domain", sorted_by=("domain", "host"), partitions=100)
         table = "pages200 p join hosts100 h on p.domain = h.domain and p.host = h.host"
-        # As of tasks that have a hundred times as much to do, for which it is worth to start as many.
+        # As if each task had a hundred times as much work, which justifies starting as many.
         with patch.object(Pipeline, "target", _quickly_started(Pipeline.target)):
             return [self.run("100 as 200, into 50", SPLIT.format(table=table), into=("domain", 50))]
 
@@ -197,7 +198,7 @@ def _quickly_started(target: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_ranges(each: Any, joint: Any, count: int) -> Iterator[Any]:
-    """In place of ranges for all inputs together, those of the first."""
+    """Uses the ranges of the first input instead of common ranges for all inputs."""
     spread = each.inputs[0].spreads[0]
     layout = spread.divided(2, 16)
     for place in range(len(each.inputs)):

@@ -1,16 +1,16 @@
-"""Super-operators beside plain Spark: `python benchmarks/super_operators.py [--query NAME]... [--runs N] [--rows N]`.
+"""Super-operators against plain Spark: `python benchmarks/super_operators.py [--query NAME]... [--runs N] [--rows N]`.
 
-With `--matching`, no Spark: what looking for them adds to the time of optimizing those queries of TPC-H and TPC-DS in which
-none is found, and in which others they are found and chosen. With `--suites`, what those queries gain at scale 1, against
-plain Spark and against the plan that is found without super-operators.
+With `--matching`, without Spark: the optimization time that matching adds to TPC-H and TPC-DS queries without a match, and
+the queries in which super-operators match and are chosen. With `--suites`, the gain of those queries at scale 1, against
+plain Spark and against the plan without super-operators.
 
 The 20 operator trees of Table 2 of the paper and the query of its Figure 15, as scripts under benchmarks/blitz, over one
-log of events. The other side is plain Spark with adaptive execution, 8 shuffle partitions, and all of its own merging of
-sub-plans switched on; with `--tuned`, under the two settings as well that our plans of these queries run with. Both sides go
-in turn; a side's time is the best of its runs, and ours includes binding, optimizing and lowering.
+log of events. Plain Spark runs with adaptive execution, 8 shuffle partitions, and all of its own merging of subplans
+switched on; with `--tuned`, also under the two settings that our plans of these queries run with. Both sides alternate. A
+side's time is the best of its runs, and ours includes binding, optimizing and lowering.
 
-`benchmarks/results/super_operators.json` gets every number, `super_operators.png` the figures; with `--suites` and `--tuned`,
-files that end in these words.
+`benchmarks/results/super_operators.json` gets every number, `super_operators.png` the figures. With `--suites` and
+`--tuned`, the file names end in these words.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
@@ -44,18 +44,18 @@ from unshuffle.target import MAX_PARTITION_BYTES, TWO_LEVEL_MAP  # noqa: E402
 from workloads import tpcds, tpch  # noqa: E402
 
 SCRIPTS = ROOT / "benchmarks" / "blitz"
-# Spark's own ways to compute sub-plans once, as far as it has them.
+# Spark's own ways to compute common subplans once.
 MERGING = (
     "spark.sql.optimizer.mergeSubplans.filterPropagation.enabled",
     "spark.sql.optimizer.mergeSubplans.filterPropagation.symmetricFilterPropagation.enabled",
     "spark.sql.optimizer.mergeSubplans.filterPropagation.throughJoin.enabled",
 )
-# What our plans of these queries run with (docs/decisions/014).
+# The settings that our plans of these queries run with (docs/decisions/014).
 TUNED = {MAX_PARTITION_BYTES: str(int(Machine().file_piece_bytes)), TWO_LEVEL_MAP: "false"}
 
 
 def generate(folder: Path, rows: int) -> None:
-    """A log of events of accounts, about ten each, some with many more."""
+    """A log of events: about ten per account, for some accounts many more."""
     if folder.exists():
         return
     folder.mkdir(parents=True)
@@ -102,7 +102,7 @@ def _events(random: np.random.Generator, rows: int, accounts: int) -> pa.Table:
 
 
 def matching(console: Console, runs: int, scale: float = 0.01) -> None:
-    """Optimizes every query with super-operators and without, in turn; the best of each."""
+    """Optimizes every query with and without super-operators, in turn, and takes the best of each."""
     for suite, module in (("tpch", tpch), ("tpcds", tpcds)):
         folder = DATA / f"{suite}-{scale:g}"
         module.generate(folder, scale)
@@ -127,7 +127,7 @@ def matching(console: Console, runs: int, scale: float = 0.01) -> None:
 
 
 def gains(spark: SparkSession, console: Console, runs: int, scale: float) -> list[dict[str, Any]]:
-    """The queries of TPC-H and TPC-DS in whose plans there is a super-operator."""
+    """The queries of TPC-H and TPC-DS whose plans have a super-operator."""
     found = []
     for suite, module in (("tpch", tpch), ("tpcds", tpcds)):
         folder = DATA / f"{suite}-{scale:g}"
@@ -214,8 +214,8 @@ def show(found: list[dict[str, Any]], console: Console) -> None:
 
 
 def together(found: list[dict[str, Any]]) -> dict[str, float]:
-    """Of the paper's operator trees: how much faster and with how much less task time they run in the geometric mean, and the
-    share of the bytes that they move. Plans that move nothing would make any geometric mean of that zero."""
+    """For the paper's operator trees: the geometric means of the speed-up and of the task time, and the share of the
+    bytes shuffled. (A plan that shuffles nothing would make a geometric mean of bytes zero.)"""
     of_paper = [q for q in found if q["name"].startswith("q")]
     if not of_paper:
         return {}
@@ -237,10 +237,10 @@ def drawn(found: list[dict[str, Any]], pyplot: Any) -> Any:
 def main() -> None:
     options = argparse.ArgumentParser(description="Super-operators beside plain Spark.")
     options.add_argument("--query", action="append", help="only this script of benchmarks/blitz; may be repeated")
-    options.add_argument("--matching", action="store_true", help="only what looking for them costs")
+    options.add_argument("--matching", action="store_true", help="only the cost of matching")
     options.add_argument("--suites", action="store_true", help="only TPC-H and TPC-DS")
     options.add_argument("--scale", type=float, default=1.0, help="of TPC-H and TPC-DS, with --suites")
-    options.add_argument("--tuned", action="store_true", help="plain Spark too has the settings that suit our plans")
+    options.add_argument("--tuned", action="store_true", help="plain Spark also runs under the settings of our plans")
     options.add_argument("--runs", type=int, default=3, help="of each side of each query")
     options.add_argument("--rows", type=int, default=10_000_000, help="of the log")
     chosen = options.parse_args()

@@ -1,5 +1,5 @@
-"""What tests share: one Spark session for those that need a JVM (pure tests never start it), the TPC data sets, and the number
-of examples of a generated test: 100, the same in every run; 20 in a quick run; 20,000 new ones in a soak."""
+"""Shared fixtures: one Spark session for tests that need a JVM (pure tests never start it), the TPC data sets, and the
+number of examples of a generated test: 100, the same in every run; 20 in a quick run; 20,000 new ones in a soak."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ settings.register_profile(
     "normal", max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=EVERY_CHECK
 )
 settings.register_profile("soak", max_examples=SOAK_EXAMPLES, deadline=None, suppress_health_check=EVERY_CHECK)
-# A planted fault needs finding, not explaining.
+# A planted fault must be detected, not minimized.
 settings.register_profile("mutants", settings.get_profile("normal"), phases=[Phase.explicit, Phase.generate])
 settings.register_profile("quick", settings.get_profile("normal"), max_examples=20)
 MUTANTS = os.environ.get("UNSHUFFLE_MUTANTS") == "1"
 settings.load_profile("soak" if SOAK else "mutants" if MUTANTS else "quick" if QUICK else "normal")
 
 
-# What is imported stays, and what tests make is mostly dropped by the count of its uses: looking for cycles among all of it as
-# often as Python does by itself takes a sixth of the time.
+# Imported objects stay, and reference counting frees most objects of tests. Python's default frequency of cycle collection
+# costs a sixth of the time.
 gc.set_threshold(100_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that need Spark go first, then those of many tests: two processes that share the files end at about the same time."""
+    """Files that need Spark go first, then files with many tests, so that two processes that share the files finish at
+    about the same time."""
     sizes = Counter(item.path for item in items)
     on_spark = {item.path for item in items if item.get_closest_marker("spark")}
     items.sort(key=lambda item: (item.path not in on_spark, -sizes[item.path]))
@@ -56,8 +57,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def quick_jvm() -> str:
-    """Java's options: no test runs long enough for code that is compiled well, or for memory cleared in large pieces. There is
-    room for all code that is compiled and for the garbage of many queries, and Spark's classes are not checked again."""
+    """JVM options for short tests: only the fast compiler, the serial collector, room for all compiled code and for the
+    garbage of many queries, and no bytecode verification of Spark's classes."""
     return (
         "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn256m -XX:ReservedCodeCacheSize=256m"
         " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote -XX:-UsePerfData"
@@ -66,16 +67,16 @@ def quick_jvm() -> str:
 
 @pytest.fixture(scope="session")
 def quick_environment(quick_jvm: str) -> dict[str, str]:
-    """For a process that starts a Spark of its own. Java says nothing of options that it gets so."""
+    """For a process that starts its own Spark. The JVM prints no message about options in this variable."""
     return {**os.environ, "SPARK_SUBMIT_OPTS": quick_jvm}
 
 
-# Spark sends Hadoop's settings along with every scan of a file, each of a thousand compressed by itself. Those that are
-# here stand in the place of Hadoop's defaults, and are those that something asks for.
+# Spark sends Hadoop's settings with every file scan and compresses each of the thousand separately. The files in this
+# folder replace Hadoop's defaults with the few settings that are read.
 HADOOP = Path(__file__).parent / "hadoop"
 
-# What takes Spark longer than the rows of a test: to compile code for them, to show plans in its web pages, which are off, and
-# to compress. A test of how plans run for users (test_tpch, test_cluster) has code compiled.
+# These settings turn off what takes Spark longer than the rows of a test: code generation, the web UI, and compression.
+# Tests of how plans run for users (test_tpch, test_cluster) turn code generation on.
 LEAN = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -110,7 +111,8 @@ def spark(quick_jvm: str) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module", autouse=True)
 def released() -> Iterator[None]:
-    """Python rarely looks for cycles here (see above). Those that a file leaves would keep Spark's sessions and plans alive."""
+    """Cycles are rarely collected (see above). Cycles that a file leaves would keep Spark's sessions and plans
+    alive."""
     yield
     if "pyspark" in sys.modules:
         gc.collect()
@@ -118,14 +120,14 @@ def released() -> Iterator[None]:
 
 @pytest.fixture
 def compiled(spark: SparkSession) -> Iterator[None]:
-    """As users run it: Spark compiles what it runs. Elsewhere that takes longer than it saves."""
+    """Code generation is on, as for users. In other tests it takes longer than it saves."""
     from unshuffle.spark.session import temporarily
 
     with temporarily(spark, **{"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}):
         yield
 
 
-# Data that no test writes to, kept for the next run. One version of the generator makes the same bytes every time.
+# Data that no test writes to, kept for the next run. A generator version always makes the same bytes.
 GENERATED = Path(__file__).parents[1] / ".cache" / "tests" / f"tpcgen-{version('tpcgen-cli')}"
 
 
@@ -165,14 +167,14 @@ def bound(queries: dict[int, str], tables: Path) -> dict[int, Script]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rewrite-plans", action="store_true", help="expect in tests/plans what the plans are now")
+    parser.addoption("--rewrite-plans", action="store_true", help="write the current plans into tests/plans")
 
 
 SUMMARY = pytest.StashKey[list[str]]()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Figures that tests report beyond having passed."""
+    """Prints the figures that tests report."""
     for line in config.stash.get(SUMMARY, []):
         terminalreporter.write_line(line)
 

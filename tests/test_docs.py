@@ -16,9 +16,9 @@ TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *P
 
 _LINK = re.compile(r"\]\((?P<path>[^()\s#:]*)(?:#(?P<anchor>[^()\s]*))?\)")
 _CODE = re.compile(r"`([^`\n]+)`")
-# A path has a folder. One that starts with a word in capitals (`FOLDER/`) is a place of the user's.
+# A path contains a folder. A path that starts with a word in capitals (`FOLDER/`) is a placeholder.
 _PATH = re.compile(r"(?![A-Z]+/)(?:[\w.-]+/)+(?:[\w-]+\.(?:py|md|tsv|toml|sh|json|png|scope))?")
-_WRITTEN = {"benchmarks/results/calibration.json"}  # by a program, and not kept in the repository
+_WRITTEN = {"benchmarks/results/calibration.json"}  # written by a program, not kept in the repository
 _FILE = re.compile(r"[\w-]+\.(?:py|tsv)")
 
 
@@ -59,7 +59,7 @@ def _paths(text: str) -> Iterator[str]:
 
 
 def _exists(path: str) -> bool:
-    if _FILE.fullmatch(path):  # a file alone is in the folder that the sentence is about
+    if _FILE.fullmatch(path):  # a bare file name is in the folder that the sentence is about
         return any(any((ROOT / folder).rglob(path)) for folder in ("src", "tests", "tools", "benchmarks"))
     return any((root / path).exists() for root in (ROOT, ROOT / "src/unshuffle", ROOT / "src/unshuffle/explain"))
 

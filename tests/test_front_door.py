@@ -1,4 +1,4 @@
-"""What a newcomer meets first: `make`, the set-up, and the scripts under examples/."""
+"""The first things a newcomer uses: `make`, the set-up, and the scripts under examples/."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_java_version(printed: str, major: int | None) -> None:
     assert java_major(printed) == major
 
 
-def test_only_what_is_installed_makes_an_installation_stale() -> None:
+def test_only_installed_things_make_an_installation_stale() -> None:
     pyproject = {"project": {"dependencies": ["a"]}, "tool": {"ruff": {"line-length": 100}}}
     before = fingerprint(pyproject, Path("/here"))
     assert fingerprint({**pyproject, "tool": {}}, Path("/here")) == before
@@ -87,7 +87,7 @@ def test_examples_need_no_options_and_are_in_the_language(script: Path) -> None:
     assert any(isinstance(statement, OutputStatement) for source in sources for statement in parse(source))
 
 
-def test_generated_events_are_as_the_generator_says(tmp_path: Path) -> None:
+def test_generated_events_match_the_documentation(tmp_path: Path) -> None:
     last = datetime.date(2025, 6, 30)
     for name in ("once", "again"):
         generate(tmp_path / name, processes=2000, days=5, duplicates=0.15, end_date=last, seed=3)
@@ -107,4 +107,4 @@ def test_generated_events_are_as_the_generator_says(tmp_path: Path) -> None:
     assert len(ends) > len(set(ends))
     assert ended["user_group"].null_count
     once = {tuple(row.values()) for row in ended.to_pylist()}
-    assert len(once) == len(set(ends)), "an event that is logged twice is the same twice"
+    assert len(once) == len(set(ends)), "duplicates of an event are equal"

@@ -35,7 +35,7 @@ Plan = Callable[..., PhysicalPlan]
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    """Optimizes a query or a script over described tables; the plan is verified before it is looked at."""
+    """Optimizes a query or a script over described tables, and verifies the plan."""
 
     def optimized(
         tables: str,
@@ -73,12 +73,12 @@ def nodes(plan: PhysicalPlan, kind: type) -> list[PhysicalPlan]:
     return [node for node in plan.walk() if isinstance(node.operator, kind)]
 
 
-def moves(plan: PhysicalPlan) -> list[str]:
-    """Every exchange, top down: the columns it sends by, or what else it does."""
-    return [_move(node.operator) for node in nodes(plan, physical.Exchange)]
+def exchanges(plan: PhysicalPlan) -> list[str]:
+    """Every exchange, top-down: its partitioning columns, or its kind."""
+    return [_exchange(node.operator) for node in nodes(plan, physical.Exchange)]
 
 
-def _move(operator: physical.Exchange) -> str:
+def _exchange(operator: physical.Exchange) -> str:
     match operator.how:
         case FullMerge(merge=RandomMerge()):
             return "gather"
@@ -119,21 +119,21 @@ s  rows=1000000000
 
 def test_with_the_dependency_one_partitioning_of_each_input_serves_join_and_grouping(plan: Plan) -> None:
     chosen = plan(tables("depends(c -> a)"), INTRODUCTION, cores=500)
-    assert moves(chosen) == ["a", "a"]
+    assert exchanges(chosen) == ["a", "a"]
 
 
 def test_without_the_dependency_that_plan_is_not_valid(plan: Plan) -> None:
     chosen = plan(tables(""), INTRODUCTION, cores=500)
-    assert moves(chosen) == ["c d", "a b", "a b"]
+    assert exchanges(chosen) == ["c d", "a b", "a b"]
 
 
 def test_with_few_values_to_partition_by_two_partitionings_are_cheaper(plan: Plan) -> None:
-    """20 values of a keep 20 of 500 cores busy: the dependency holds, and is no use."""
+    """20 values of a keep only 20 of 500 cores busy, so the dependency does not help."""
     chosen = plan(tables("depends(c -> a)", values_of_a=20), INTRODUCTION, cores=500)
-    assert moves(chosen) == ["c d", "a b", "a b"]
+    assert exchanges(chosen) == ["c d", "a b", "a b"]
 
 
-# --- SIGMOD 2012, section 3.3.3: repartitionings that are not needed
+# --- SIGMOD 2012, section 3.3.3: unnecessary repartitionings
 
 ONE = """
 t  rows=1000000000 {facts}
@@ -154,29 +154,29 @@ JOINED = "select t.a, t.v, u.w from t join u on t.a = u.a"
 
 
 def test_a_dependency_saves_the_repartitioning(plan: Plan) -> None:
-    """Hashed on b: rows that agree on a agree on b, so they are together."""
+    """Hashed on b: rows that agree on a also agree on b, so they are in one partition."""
     chosen = plan(ONE.format(facts="depends(a -> b)"), GROUPED, {"t": ("b", 400)})
-    assert moves(chosen) == []
+    assert exchanges(chosen) == []
 
 
-def test_the_other_dependency_does_not(plan: Plan) -> None:
+def test_the_reverse_dependency_does_not_save_it(plan: Plan) -> None:
     """With b -> a, rows that agree on a may have several b (the paper has this the wrong way round)."""
     chosen = plan(ONE.format(facts="depends(b -> a)"), GROUPED, {"t": ("b", 400)})
-    assert moves(chosen) == ["a"]
+    assert exchanges(chosen) == ["a"]
 
 
 def test_a_constant_saves_the_repartitioning(plan: Plan) -> None:
     query = "select a, sum(v) as total from t where b = 5 group by a"
     few = ONE.format(facts="").replace("b bigint distinct=100000000", "b bigint distinct=2")
-    assert moves(plan(few, query, {"t": ("a b", 400)})) == []
-    assert moves(plan(few, query.replace("b = 5", "b > 5"), {"t": ("a b", 400)})) == ["a"]
+    assert exchanges(plan(few, query, {"t": ("a b", 400)})) == []
+    assert exchanges(plan(few, query.replace("b = 5", "b > 5"), {"t": ("a b", 400)})) == ["a"]
 
 
 def test_a_dependency_does_not_make_two_inputs_co_partitioned(plan: Plan) -> None:
-    """t is clustered on a, by a function of b; u hashed on a is not where t's rows are. One side must move to the other,
-    and it cannot be u, which has no b to be sent by."""
+    """t is clustered on a by a function of b, so u hashed on a is not co-partitioned with t. t must be repartitioned,
+    because u has no b to be partitioned by."""
     chosen = plan(TWO.format(facts="depends(a -> b)"), JOINED, {"t": ("b", 400), "u": ("a", 400)})
-    assert moves(chosen) == ["a"]
+    assert exchanges(chosen) == ["a"]
     (join,) = [node for node in chosen.walk() if isinstance(node.operator, physical.HashJoin | physical.MergeJoin)]
     assert isinstance(join.inputs[0].delivered.partitioning, Partitioned)
     assert {c.name for each in join.inputs for c in each.delivered.partitioning.columns} == {"a"}
@@ -184,22 +184,22 @@ def test_a_dependency_does_not_make_two_inputs_co_partitioned(plan: Plan) -> Non
 
 def test_co_partitioned_inputs_are_joined_in_place(plan: Plan) -> None:
     chosen = plan(TWO.format(facts=""), JOINED, {"t": ("a", 400), "u": ("a", 400)})
-    assert moves(chosen) == []
+    assert exchanges(chosen) == []
 
 
 def test_a_layout_is_pushed_to_the_other_input(plan: Plan) -> None:
-    """u is sent by t's function, into t's number of partitions."""
+    """u is repartitioned by t's function, into t's number of partitions."""
     chosen = plan(TWO.format(facts=""), JOINED, {"t": ("a", 300)})
-    assert moves(chosen) == ["a"]
+    assert exchanges(chosen) == ["a"]
     (move,) = nodes(chosen, physical.Exchange)
     assert move.delivered.partitioning.function == HashFunction((move.delivered.partitioning.columns[0].type,), 300)
 
 
-def test_ninety_partitions_are_made_of_forty_five(plan: Plan) -> None:
-    """SIGMOD 2012, section 3.3.1: 100 would be ideal, but 90 are read where they lie."""
+def test_forty_five_partitions_become_ninety(plan: Plan) -> None:
+    """SIGMOD 2012, section 3.3.1: 100 would be ideal, but 90 are read in place."""
     chosen = plan(ONE.format(facts=""), "select a, b, sum(v) as s from t group by a, b", {"t": ("a", 45)})
     (scan,) = nodes(chosen, physical.FileScan)
-    assert not moves(chosen)
+    assert not exchanges(chosen)
     assert scan.delivered.partitioning.function.partitions == 90
     assert scan.operator.readers == 2
 
@@ -229,8 +229,9 @@ def events(rows: int, groups: int) -> str:
     return EVENTS.format(rows=rows, times=rows // 2, guids=int(rows * 0.87), groups=groups)
 
 
-# The cluster of the paper's section IX used 150 partitions for 173 and 264 GB: more than a task can hold. Its engine streamed and
-# merged: hash tables are made dear here, and merging cheap. Spark's tables are cheap, and it sorts what it receives.
+# The cluster of the paper's section IX used 150 partitions for 173 and 264 GB: more than a task can hold. Its engine
+# streamed and merged, so hash tables are expensive here and merging is cheap. Spark's hash tables are cheap, and it sorts
+# after an exchange.
 PAPER = Machine(
     cores=150,
     partition_bytes=4e9,
@@ -244,16 +245,16 @@ BILLIONS = 3_000_000_000
 
 
 def test_cpu_hours_is_planned_as_in_the_paper(plan: Plan) -> None:
-    """ICDE 2010, Figure 3(b): each input sorted once and partitioned on guid once, which serves its DISTINCT and the merge
-    join; the few results of the partial sums are merged in order and summed up in one place."""
+    """ICDE 2010, Figure 3(b): each input is sorted once and partitioned on guid once, which serves its DISTINCT and the
+    merge join. The few partial sums are merged in order and finished in one partition."""
     chosen = plan(events(BILLIONS, 20), CPU_HOURS, script=True, machine=PAPER, on_spark=False)
     (join,) = nodes(chosen, physical.MergeJoin)
     for side in join.inputs:
         assert list(kinds(side)) == ["SortAggregate", "Exchange", "LocalSort", "FileScan"]
-        assert moves(side) == ["guid"]
+        assert exchanges(side) == ["guid"]
         assert nodes(side, physical.LocalSort)[0].operator.keys[0].column.name == "guid"
     above = [node for node in chosen.walk() if node not in set(join.walk())]
-    assert [_move(node.operator) for node in above if isinstance(node.operator, physical.Exchange)] == [
+    assert [_exchange(node.operator) for node in above if isinstance(node.operator, physical.Exchange)] == [
         "gather in order"
     ]
     sums = [node for node in above if isinstance(node.operator, physical.HashAggregate | physical.SortAggregate)]
@@ -274,13 +275,13 @@ def test_on_spark_sorts_come_after_exchanges(plan: Plan) -> None:
 def test_on_spark_each_input_of_cpu_hours_is_partitioned_once(plan: Plan) -> None:
     chosen = plan(events(BILLIONS, 20), CPU_HOURS, script=True, machine=Machine(cores=150, partition_bytes=4e9))
     (join,) = [node for node in chosen.walk() if isinstance(node.operator, physical.HashJoin | physical.MergeJoin)]
-    assert [moves(side) for side in join.inputs] == [["guid"], ["guid"]]
+    assert [exchanges(side) for side in join.inputs] == [["guid"], ["guid"]]
 
 
-def test_with_many_user_groups_the_last_aggregate_is_parallel(plan: Plan) -> None:
+def test_with_many_user_groups_the_final_aggregate_is_parallel(plan: Plan) -> None:
     chosen = plan(events(BILLIONS, 500_000_000), CPU_HOURS, script=True, machine=PAPER)
-    assert set(moves(chosen)) == {"user_group", "guid"}
-    assert moves(chosen).count("guid") == 2
+    assert set(exchanges(chosen)) == {"user_group", "guid"}
+    assert exchanges(chosen).count("guid") == 2
     first = next(
         node for node in chosen.walk() if isinstance(node.operator, physical.HashAggregate | physical.SortAggregate)
     )
@@ -288,7 +289,8 @@ def test_with_many_user_groups_the_last_aggregate_is_parallel(plan: Plan) -> Non
 
 
 def test_sums_are_computed_below_a_join_that_repeats_rows(plan: Plan) -> None:
-    """A thousand rows of each key are one before they are sent to be joined; what was found meets all rows of the other input."""
+    """The partial aggregate reduces a thousand rows of each key to one before the exchange. Its states are joined with
+    all rows of the other input."""
     many = """
 fact  rows=2000000000
     k bigint distinct=2000000
@@ -301,7 +303,7 @@ dim  rows=50000000
     chosen = plan(many, query, cores=8)
     (join,) = nodes(chosen, physical.HashJoin)
     below = join.inputs[0].inputs[0]
-    assert (moves(join.inputs[0]), below.operator.phase, below.operator.keys[0].name) == (["k"], "partial", "k")
+    assert (exchanges(join.inputs[0]), below.operator.phase, below.operator.keys[0].name) == (["k"], "partial", "k")
     assert next(node for node in chosen.walk() if hasattr(node.operator, "phase")).operator.phase == "final"
 
 

@@ -1,4 +1,4 @@
-"""Loading user classes: what is found, what is refused, and with which words."""
+"""Loading user classes: the errors, and their messages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_loads_a_class_and_leaves_python_as_it_was(folder: Path) -> None:
+def test_loading_a_class_does_not_change_the_interpreter(folder: Path) -> None:
     path, modules = list(sys.path), set(sys.modules)
     assert load(using(folder, "Grams", n=2), Processor).__name__ == "Grams"
     assert sys.path == path
@@ -65,7 +65,7 @@ def test_loads_a_class_and_leaves_python_as_it_was(folder: Path) -> None:
         ("Grams", {"n": 0}, r"mine.Grams\(n=0\) cannot be constructed: ValueError: n is too small \(mine.py, line 7\)"),
     ],
 )
-def test_says_what_is_wrong_with_a_class(folder: Path, name: str, keywords: dict[str, Value], message: str) -> None:
+def test_messages_for_bad_classes(folder: Path, name: str, keywords: dict[str, Value], message: str) -> None:
     with pytest.raises(UserCodeProblem, match=message) as caught:
         load(using(folder, name, **keywords), Processor)
     assert caught.value.span == SCRIPT.span(46, 63)
@@ -90,7 +90,7 @@ def test_suggests_a_near_miss(folder: Path) -> None:
         ("raise SystemExit(1)\n", r"mine cannot be imported: SystemExit: 1 \(mine.py, line 1\)"),
     ],
 )
-def test_says_why_a_module_cannot_be_imported(tmp_path: Path, text: str, message: str) -> None:
+def test_messages_for_modules_that_cannot_be_imported(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "mine.py").write_text(text)
     with pytest.raises(UserCodeProblem, match=message):
         load(using(tmp_path, "Grams"), Processor)
@@ -108,7 +108,7 @@ def test_two_scripts_may_use_the_same_module_name(tmp_path: Path) -> None:
     assert [load(using(tmp_path / name, "P"), Processor).who for name in ("a", "b", "a")] == ["a", "b", "a"]  # type: ignore[attr-defined]
 
 
-def test_an_edited_module_is_read_anew(folder: Path) -> None:
+def test_an_edited_module_is_reloaded(folder: Path) -> None:
     first = load(using(folder, "Folder"), Reducer)
     assert load(using(folder, "Folder"), Reducer) is first
     (folder / "mine.py").write_text(GRAMS + "# edited\n")

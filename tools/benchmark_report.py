@@ -1,8 +1,9 @@
-"""Where the results of a benchmark go: `results/NAME.json` gets every number and the machine, `results/NAME.png` the figures.
+"""Writes the results of a benchmark: every number and the machine to `results/NAME.json`, the figures to
+`results/NAME.png`.
 
-A run of some parts of a benchmark (one suite, a few queries) leaves the others as they were measured before; each says on
-which day that was. Figures are drawn where matplotlib is installed (the extra `bench`), by a function that is given what
-there is to draw and its `pyplot`. `tools/measured.py` makes the table of README.md of these files.
+A run of some parts of a benchmark (one suite, a few queries) keeps the earlier results of the other parts; each has its
+date. Figures need matplotlib (the extra `bench`). A function that gets the results and `pyplot` draws them.
+`tools/measured.py` makes the tables of README.md and docs/benchmarks.md from these files.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 
-Draw = Callable[[Any, Any], Any]  # the parts, pyplot -> figure, or None if there is nothing to draw
+Draw = Callable[[Any, Any], Any]  # (the parts, pyplot) -> figure, or None if there is nothing to draw
 
 
 def write(name: str, numbers: dict[str, Any], draw: Draw, parts: str, whole: bool = False, **versions: str) -> None:
-    """Write both files and say where they are. `parts` is the key of what is drawn, and of what earlier runs may have
-    measured as well: a dictionary, or a list of dictionaries with a name. Both have the keys that JSON has. Of a `whole` run
-    nothing else is kept. `versions` of what else was measured stand beside Python's."""
+    """Writes both files and prints their paths. `parts` is the key of the results that are drawn and that earlier runs
+    may have measured: a dictionary, or a list of dictionaries with a name. Keys are as in JSON. A `whole` run keeps no
+    earlier results. `versions` are recorded beside Python's."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     machine = {
         "python": platform.python_version(),
@@ -42,7 +43,7 @@ def write(name: str, numbers: dict[str, Any], draw: Draw, parts: str, whole: boo
 
 
 def _earlier(path: Path, parts: str, machine: dict[str, Any]) -> Any:
-    """What was measured on this machine before, with the same versions."""
+    """Earlier results on this machine, with the same versions."""
     if not path.exists():
         return None
     known = json.loads(path.read_text())
@@ -50,7 +51,7 @@ def _earlier(path: Path, parts: str, machine: dict[str, Any]) -> Any:
 
 
 def _dated(part: Any) -> Any:
-    """Every query that was measured has its day."""
+    """Adds today's date to every measured query."""
     if isinstance(part, list):
         return [_dated(each) for each in part]
     if isinstance(part, dict) and "name" in part:

@@ -1,5 +1,5 @@
-"""Least squares with no negative results: the active-set method of Lawson and Hanson (Solving Least Squares Problems,
-1974, chapter 23), with errors counted relative to what was measured, so that a short job says as much as a long one."""
+"""Non-negative least squares: the active-set method of Lawson and Hanson (Solving Least Squares Problems, 1974, chapter
+23). Errors are relative to the measured times, so that a short job has the same weight as a long one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Array = NDArray[np.float64]
 def fit(
     jobs: Sequence[Mapping[str, float]], seconds: Sequence[float], fixed: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """The rates under which jobs that count each rate so often take nearest to what they took. What no job counts is
-    left out; `fixed` rates are taken as given."""
+    """The rates that best explain the times of the jobs, given how often each job uses each rate. Rates that no job
+    uses are left out. `fixed` rates are given."""
     given = dict(fixed or {})
     names = [name for name in jobs[0] if name not in given and any(job[name] > 0 for job in jobs)]
     measured = np.array(seconds) - np.array([sum(job[name] * rate for name, rate in given.items()) for job in jobs])
@@ -27,7 +27,7 @@ def fit(
 
 
 def nonnegative(matrix: Array, target: Array, tolerance: float = 1e-12) -> Array:
-    """The x >= 0 that makes |matrix x - target| least."""
+    """The x >= 0 that minimizes |matrix x - target|."""
     count = matrix.shape[1]
     chosen = np.zeros(count, dtype=bool)
     x = np.zeros(count)
@@ -44,7 +44,7 @@ def nonnegative(matrix: Array, target: Array, tolerance: float = 1e-12) -> Array
             if (free[chosen] > 0).all():
                 x = free
                 break
-            # As far towards the free solution as no rate turns negative; those that reach nothing are let go.
+            # Moves towards the unconstrained solution until a rate becomes zero. That rate is then no longer free.
             falling = chosen & (free <= 0)
             step = float(np.min(x[falling] / (x[falling] - free[falling])))
             x = x + step * (free - x)

@@ -1,14 +1,14 @@
-"""How complete is matching? Every pair of properties over a few columns, against the truth on all small relations.
+"""Measures how complete matching is: every pair of properties over a few columns, against the truth on all small relations.
 
     python tools/completeness.py            three columns, up to two dependencies (two minutes)
     python tools/completeness.py --wide     three columns with NULLs as well (ten minutes more)
     python tools/completeness.py --small    two columns, up to one (a second)
 
-The truth is found by exhaustion, and exhaustion of small relations is enough. A local property is broken by two rows
-(an order) or three (a grouping), and all local properties, dependencies and keys that hold of some rows hold of any
-subsequence of them; so if any relation refutes an implication, three of its rows do. A global one is refuted by two.
-Values matter only by how they compare, so each column takes the 13 ways to rank three rows with ties, and the NULL run
-adds NULL to the values. Facts that differ only by renaming columns are counted once for each, and run once.
+The truth is found by exhaustion, and small relations are enough. Two rows can violate an order, and three a grouping. All
+local properties, dependencies and keys that hold on some rows hold on any subsequence of them, so if any relation refutes
+an implication, three of its rows do. Two rows refute a global implication. Only comparisons of values matter, so each
+column takes the 13 ways to rank three rows with ties, and the NULL run adds NULL to the values. Sets of facts that differ
+only by renaming columns are run once, and counted once for each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the tests' meaning of each property
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the semantics of properties in tests/support
 
 from tests.support.property_semantics import Row, broken_facts, broken_global, broken_local
 from unshuffle.catalog.schema import Column, Dependency
@@ -74,7 +74,7 @@ def together(facts: Sequence[Fact]) -> Dependencies:
 
 
 def fact_sets(columns: Sequence[Column], most: int, with_nulls: bool) -> dict[Dependencies, int]:
-    """Sets of facts up to renaming, and how many each stands for."""
+    """Sets of facts up to renaming, and how many sets each represents."""
     counted: dict[Dependencies, int] = {}
     seen: dict[frozenset[str], Dependencies] = {}
     for size in range(most + 1):
@@ -233,13 +233,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="two columns, up to one fact")
     parser.add_argument("--wide", action="store_true", help="with NULLs over three columns as well: 80 million pairs")
-    asked = parser.parse_args()
-    columns, most = (COLUMNS[:2], 1) if asked.small else (COLUMNS, 2)
+    options = parser.parse_args()
+    columns, most = (COLUMNS[:2], 1) if options.small else (COLUMNS, 2)
     runs = [
         ("local", survey_local, columns, False),
         ("global", survey_global, columns, False),
         ("local, NULLs", survey_local, columns[:2], True),
-        ("global, NULLs", survey_global, columns if asked.wide else columns[:2], True),
+        ("global, NULLs", survey_global, columns if options.wide else columns[:2], True),
     ]
     print("| properties | columns | pairs | true | proven | missed | unsound | seconds |")
     print("|---|---|---|---|---|---|---|---|")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # run as a program, this file is in no package
+sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 RESULTS = ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- made by tools/measured.py -->\n", "<!-- end of the table -->\n"
 

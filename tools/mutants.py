@@ -1,4 +1,4 @@
-"""Can the tests fail? Plants one fault at a time in a copy of the package and expects a test to notice.
+"""Checks that the tests can fail: plants one fault at a time in a copy of the package, and expects a test to fail.
 
     python tools/mutants.py             every fault
     python tools/mutants.py NAME...     the faults whose name contains a NAME
@@ -552,7 +552,7 @@ MUTANTS = (
 
 
 def survives(mutant: Mutant, copy: Path) -> str | None:
-    """Why the tests do not notice the fault; None if they fail, as they should."""
+    """Why the fault survives; None if a test fails, as it should."""
     target = copy / PACKAGE / mutant.file
     text = target.read_text()
     if text.count(mutant.old) != 1:

@@ -1,7 +1,7 @@
-"""The picture of README.md: one query's plan in plain Spark and in unshuffle, drawn from what Spark prints.
+"""Draws the picture of README.md: one query's plan in plain Spark and in unshuffle, from the plans that Spark prints.
 
-`python tools/plan_picture.py` plans the query twice, without running it, and writes docs/images/plans.svg. Adaptive execution
-is off while it plans: the printed plan then shows which exchanges Spark reuses, which adaptive execution decides only at run
+`python tools/plan_picture.py` plans the query twice, without running it, and writes docs/images/plans.svg. Adaptive
+execution is off, so that the printed plan shows which exchanges Spark reuses; adaptive execution decides that only at run
 time.
 """
 
@@ -27,7 +27,7 @@ WIDTH, HEIGHT, GAP = 196, 24, 10  # of a box, and the space below it
 MARGIN, TITLE, BETWEEN = 8, 46, 28
 _LINE = re.compile(r"(?P<indent>(?:[ :]*[+:]- )?)(?:\*\(\d+\) )?(?P<text>\S.*)")
 _ALIAS = re.compile(r"([^\[\],]+(?:\([^()]*(?:\([^()]*\))?[^()]*\))?) AS (\w+)")
-# Operators that work on one row at a time say nothing about shuffles.
+# Row-wise operators show nothing about shuffles.
 _ROWWISE = ("Project", "Filter", "ColumnarToRow", "AdaptiveSparkPlan")
 
 
@@ -65,7 +65,7 @@ class Node:
 
 
 def parse(printed: str) -> Node:
-    """The tree of `executedPlan().toString()`, without the operators that work on one row at a time."""
+    """The tree of `executedPlan().toString()`, without row-wise operators."""
     stack: list[tuple[int, Node]] = []
     root = Node("")
     for line in re.sub(r"#\d+L?", "", printed).splitlines():
@@ -87,7 +87,7 @@ def _without_rowwise(node: Node) -> list[Node]:
 
 
 def label(node: Node, aliases: dict[str, str]) -> str:
-    """A box's text: the operator, and the columns that it works by."""
+    """The text of a box: the operator and its columns."""
     operator = re.split(r"[ (]", node.text, maxsplit=1)[0]
     if operator in ("Exchange", "ReusedExchange"):
         passed = re.search(r"direct_shuffle_partition_id\((\w+)\)", node.text)
@@ -112,7 +112,7 @@ def label(node: Node, aliases: dict[str, str]) -> str:
 
 
 def _names(keys: str) -> str:
-    """Column names as the user wrote them. The columns that hold a partition's number are not the user's."""
+    """Column names as the user wrote them. Columns for partition numbers are not the user's."""
     return ", ".join(re.sub(r"_\d+$", "", key) for key in keys.split(", ") if not key.startswith("_p_"))
 
 
@@ -146,7 +146,7 @@ def title(name: str, plan: Node) -> tuple[str, str]:
     return name, f"{len(exchanges)} exchanges, {reused} of them reused: {len(exchanges) - reused} shuffles run"
 
 
-# Every box brings its own background and the rest is a grey, so the picture is readable on a light and on a dark page.
+# Every box has its own background and the rest is grey, so that the picture is readable on light and dark pages.
 STYLE = """
 text { font: 12px -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; text-anchor: middle; fill: #1f2328 }
 text.name { font-size: 15px; font-weight: 600; fill: #7d8590 } text.count { font-size: 13px; fill: #7d8590 }

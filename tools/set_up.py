@@ -1,7 +1,7 @@
-"""Sets up a clone: `venv` makes .venv with unshuffle and its dependencies in it, `java` sees to it that Spark finds a Java.
+"""Sets up a clone: `venv` makes .venv with unshuffle and its dependencies, `java` makes sure that Spark finds a Java.
 
-Needs nothing but Python's standard library. A second run finds all there and does nothing: a stamp in .venv names what
-was installed. `.venv/.unfinished` is there while an installation runs, so that an interrupted one is begun anew and not
+Needs only Python's standard library. A second run does nothing: a stamp in .venv names what was installed.
+`.venv/.unfinished` exists while an installation runs, so that an interrupted installation is started again instead of
 trusted; pip would take a half-unpacked package for an installed one.
 """
 
@@ -45,7 +45,7 @@ def say(message: str) -> None:
 
 
 def install() -> None:
-    """Makes .venv what pyproject.toml asks for."""
+    """Installs into .venv what pyproject.toml requires."""
     with open(ROOT / "pyproject.toml", "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # one installation at a time
         stamp = VENV / f".installed-{fingerprint(tomllib.load(file), ROOT)}"
@@ -56,6 +56,8 @@ def install() -> None:
         UNFINISHED.touch()
         if _run([python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "-e", ".[dev]"]) != 0:
             raise SetupError("The installation failed; what pip says is above. Mend it and run make again.")
+        # An editable installation compiles nothing, and where PYTHONDONTWRITEBYTECODE is set, every start would do it anew.
+        _run([python, "-m", "compileall", "-qq", "src"])
         for old in VENV.glob(".installed-*"):
             old.unlink()
         stamp.touch()
@@ -63,16 +65,16 @@ def install() -> None:
 
 
 def fingerprint(pyproject: dict[str, object], folder: Path) -> str:
-    """Changes with everything that an installation depends on, and with nothing else: not with a linter's settings.
+    """Changes with everything that an installation depends on, and with nothing else, such as a linter's settings.
 
-    The folder counts, because an editable installation and its scripts hold absolute paths.
+    The folder counts, because an editable installation and its scripts contain absolute paths.
     """
     parts = [pyproject.get("project"), pyproject.get("build-system"), str(folder)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _virtual_environment() -> Path:
-    """The Python of .venv, which is made if it is not there, does not work, or was left half done."""
+    """The Python of .venv. Creates .venv if it does not exist, does not work, or is incomplete."""
     python = VENV / "bin" / "python"
     usable = _works([python, "-c", "import pip, sys; sys.exit(sys.version_info < (3, 11))"])
     if usable and _scripts_call(VENV) and not UNFINISHED.exists():
@@ -86,7 +88,7 @@ def _virtual_environment() -> Path:
 
 
 def _scripts_call(venv: Path) -> bool:
-    """Whether a virtual environment was made where it is; after a move its scripts still call the old place."""
+    """Was the virtual environment made in this folder? After a move its scripts still call the old path."""
     script = venv / "bin" / "pip"
     return script.exists() and str(venv) in script.read_text(errors="replace")
 
@@ -103,7 +105,7 @@ def _install_venv_module() -> None:
 
 
 def find_java() -> None:
-    """Sees to it that Spark will find a Java that it runs on, as Spark looks for it: JAVA_HOME first, then PATH."""
+    """Makes sure that Spark finds a Java that it runs on, where Spark looks for it: JAVA_HOME first, then PATH."""
     java_home = os.environ.get("JAVA_HOME")
     java = str(Path(java_home) / "bin" / "java") if java_home else "java"
     found = _java_version(java)
@@ -128,7 +130,7 @@ def find_java() -> None:
 
 
 def java_major(text: str) -> int | None:
-    """The major version in what `java -version` prints: 17 of "17.0.15", and 8 of "1.8.0_402", as it was counted then."""
+    """The major version in the output of `java -version`: 17 in "17.0.15", and 8 in "1.8.0_402"."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if not match:
         return None
@@ -140,7 +142,7 @@ def _java_version(java: str) -> int | None:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    # macOS has a /usr/bin/java that only says where to get one, and fails.
+    # macOS has a /usr/bin/java that fails and only prints where to get one.
     return java_major(answer.stderr + answer.stdout) if answer.returncode == 0 else None
 
 
@@ -148,7 +150,7 @@ def _java_version(java: str) -> int | None:
 
 
 def _apt_install(candidates: Sequence[str]) -> bool:
-    """Installs the first of these Debian packages that there is; False where we may not, or there is none."""
+    """Installs the first of these Debian packages that exists; False without permission, or if none exists."""
     if not shutil.which("apt-get"):
         return False
     as_root: list[str] = []

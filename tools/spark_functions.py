@@ -1,13 +1,12 @@
-"""Ask Spark about its built-in functions and write `src/unshuffle/plan/functions/signatures.tsv`.
+"""Asks Spark about its built-in functions and writes `src/unshuffle/plan/functions/signatures.tsv`.
 
     python tools/spark_functions.py        # five to ten minutes; run it again for a new release of Spark
 
-Nothing is executed and nothing is read from the documentation's prose: a fact is written down because Spark's own
-registry or analyzer showed it. How many arguments a function takes is found by building it with 0, 1, 2, ... NULLs. The type
-of its result is found by analyzing calls with arguments of many types: all combinations for up to two arguments, and for
-more the calls of Spark's own examples, of which one or two arguments at a time are replaced by others. Then a rule is
-looked for, among all that `plan.functions` can evaluate, that explains every call Spark accepted; if none
-does, one for each family of types of an argument; and `?` where also that fails.
+Nothing is executed, and nothing comes from the documentation: Spark's registry or analyzer shows every fact. The number of
+arguments of a function is found by building it with 0, 1, 2, ... NULLs. The result type is found by analyzing calls with
+arguments of many types: all combinations for up to two arguments, and for more the calls of Spark's own examples, with one
+or two arguments at a time replaced. Then a rule is searched, among all that `plan.functions` can evaluate, that explains
+every call that Spark accepted; if there is none, one rule for each family of argument types; and `?` if that fails too.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ HEADER = "name\tkind\targuments\tlambda\tdeterministic\tresult"
 
 MOST_ARGUMENTS = 10
 MOST_EXAMPLES = 3  # with the same number of arguments
-MOST_ANALYSES = 150  # of one function, when single calls make whole batches fail
+MOST_ANALYSES = 150  # of one function, if single calls make whole batches fail
 
 CORE = """void boolean tinyint int bigint float double decimal(10,2) decimal(20,0) string binary date timestamp
     timestamp_ntz array<int> array<string> map<string,int> struct<x:int,y:string>"""
@@ -52,26 +51,26 @@ ALL_TYPES = (*CORE_TYPES, *(name.strip() for name in MORE.split(";")))
 MANY_TYPES = ("integer", "decimal", "interval", "array", "map", "struct")
 LITERALS = ["0", "1", "3", "-2", "0.5D", "0.25", "true", "'a'", "'2'", "'DAY'", "'yyyy-MM-dd'", "array(0.2D, 0.5D)"]
 
-# Whose result may be that of an operator; for others that would be a coincidence.
+# The result may be that of an operator. For other functions that would be a coincidence.
 OPERATORS = ("+", "-", "*", "/", "%", "div")
 ARITHMETIC = ("div", "mod", "nanvl", "pmod", "try_add", "try_divide", "try_mod", "try_multiply", "try_subtract")
 
-# Calls that Spark's grammar reads itself, with a unit as the first argument. The registry has some of them under the
-# same name, with two arguments.
+# Calls that Spark's grammar parses itself, with a unit as the first argument. The registry has some of them under the same
+# name, with two arguments.
 WITH_UNIT = ("date_add", "date_diff", "dateadd", "datediff", "timestampadd", "timestampdiff")
 
-# No rule is looked for. Either the value of an argument, not its type, decides: a format, a schema, a path; examples alone
-# do not always show it. Or an argument's type is wrapped in a struct, which no rule can say.
+# No rule is searched for these. Either the value of an argument decides, not its type (a format, a schema, a path), and
+# examples do not always show it. Or an argument's type is wrapped in a struct, which no rule can express.
 WITHOUT_RULE = """approx_top_k approx_top_k_accumulate date_part datepart decode extract from_avro from_csv from_json
     from_protobuf from_xml histogram_numeric map_entries named_struct struct to_number try_to_number try_variant_get
     variant_get when"""
 BY_DIGITS = ("bround", "ceil", "ceiling", "floor", "round")  # decimals, with the number of digits as second argument
 
-# Found wrong only in a whole query, or not a call at all.
+# Wrong only in a whole query, or not a call at all.
 COUNTS = {"cast": [2], "python_worker_logs": [0], "try_parse_url": [2, 3]}
 COUNTS |= {name: list(range(2, MOST_ARGUMENTS + 1)) for name in ("try_reflect", "when")}
 
-# Where Spark's own examples leave out arguments. The names stand for any column.
+# Spark's own examples omit arguments of these. The names stand for any column.
 EXAMPLES = {
     "lag": ["> SELECT lag(x, 1)", "> SELECT lag(x, 1, y)"],
     "lead": ["> SELECT lead(x, 1)", "> SELECT lead(x, 1, y)"],
@@ -106,7 +105,7 @@ class Analyzer:
     """Spark's registry and analyzer, asked directly."""
 
     def __init__(self, spark: SparkSession) -> None:
-        # pyspark's handler fetches a stack trace for every error, and here errors are half of the answers.
+        # pyspark's handler fetches a stack trace for every error, and half of the answers are errors.
         java_gateway.get_return_value = protocol.get_return_value
         jvm = spark._jvm
         self._state = spark._jsparkSession.sessionState()
@@ -120,7 +119,7 @@ class Analyzer:
         spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW probe AS SELECT {columns}")
 
     def kind(self, built: Any) -> str | None:
-        """What an expression is by its class; the documentation's groups are by topic for some."""
+        """The kind of an expression by its class. For some functions the documentation groups by topic instead."""
         if built is True:
             return None
         names = {ancestor.getSimpleName() for ancestor in ancestors(built.getClass())}
@@ -133,7 +132,7 @@ class Analyzer:
         return self._seq(nulls)
 
     def types(self, expressions: list[str], budget: list[int]) -> list[str | None]:
-        """The type of each expression, None for one that does not resolve."""
+        """The type of each expression; None if it does not resolve."""
         if not expressions or budget[0] <= 0:
             return [None] * len(expressions)
         budget[0] -= 1
@@ -147,7 +146,7 @@ class Analyzer:
 
     def _types(self, expressions: list[str]) -> list[str | None]:
         text = ", ".join(f"{expression} AS r{n}" for n, expression in enumerate(expressions))
-        # Without the final check, what does not resolve is left as it is and the rest of the batch is not lost.
+        # Without the final check, unresolved expressions stay in place and the rest of the batch is not lost.
         plan = self._state.analyzer().execute(self._state.sqlParser().parsePlan(f"SELECT {text} FROM probe"))
         found = [e.dataType().catalogString() if e.resolved() else None for e in each(plan.expressions())]
         if len(found) != len(expressions):
@@ -206,7 +205,7 @@ def probe_count(registry: Any, identifier: Any, nulls: Any) -> Any:
         if condition(error).startswith("WRONG_NUM_ARGS"):
             return None
     except Py4JError:
-        pass  # a table function builds a plan, which has no such check
+        pass  # a table function builds a plan without such a check
     return built
 
 
@@ -218,7 +217,7 @@ def condition(error: Py4JJavaError) -> str:
 
 
 def arity(counts: list[int]) -> str:
-    """`1,2`, or `2+` and `2+2` if the last counts tried were still accepted."""
+    """`1,2`, or `2+` and `2+2` if the largest counts tried were still accepted."""
     for step, mark in ((1, "+"), (2, "+2")):
         run = list(takewhile(lambda n: n in counts, range(MOST_ARGUMENTS, -1, -step)))
         if len(run) >= 3:
@@ -271,7 +270,7 @@ def replaced(base: list[Value], by: dict[int, Value]) -> Call:
 
 
 def place(analyzer: Analyzer, argument: Any) -> tuple[Value | None, Callable[[Value], Value]]:
-    """What stands at a place of an example, if it can stand alone, and how another value is written there."""
+    """The argument at a place of an example, if it can be used alone, and how another value is written there."""
     if argument.getClass().getSimpleName() == "LambdaFunction":
         names = ", ".join(f"x{n}" for n in range(argument.arguments().size()))
         names = f"({names})" if "," in names else names
@@ -308,7 +307,7 @@ def rule(name: str, found: Found) -> str:
 
 
 def unproven(found: Found) -> str:
-    """A guard for the counts of arguments with which no call was accepted: nothing is known about them."""
+    """A guard for argument counts with which no call was accepted: nothing is known about them."""
     seen = {len(arguments) for arguments, _ in found.probes}
     unseen = [str(n) for n in found.counts if n not in seen and n <= 7]
     return f"n={','.join(unseen)}: ? | " if unseen else ""
@@ -316,7 +315,7 @@ def unproven(found: Found) -> str:
 
 def terms(probes: list[Probe]) -> Iterator[str]:
     """Every rule worth trying, the simplest first."""
-    # A NULL's type tells nothing about the type that other arguments would have given.
+    # The type of NULL shows nothing about the type that other arguments would have given.
     telling = [result for arguments, result in probes if not (result == pa.null() and pa.null() in arguments)]
     # A decimal that is the same for all calls comes from a value, not from a type.
     fixed = {spark_name(result) for result in telling if result is not None}
@@ -381,7 +380,7 @@ def guarded(candidates: list[str], probes: list[Probe], subjects: tuple[str, ...
 
 
 def telling(term: str, group: list[Probe], subjects: tuple[str, ...]) -> bool:
-    """One type always being the result tells nothing when of a family of many types only one was accepted."""
+    """A constant result type shows nothing if only one type of a large family was accepted."""
     if any(word in term for word in ("arg", "common", "sum", "avg", "round", "ceil", "div")) or term in OPERATORS:
         return True
     positions = [int(subject.removeprefix("arg")) for subject in subjects if subject != "n"]
@@ -424,12 +423,12 @@ def investigate(analyzer: Analyzer, registry: Any, identifier: Any, nulls: list[
     )
     if found.kind == "scalar":
         found.kind = next((kind for kind in map(analyzer.kind, built.values()) if kind), "scalar")
-    told = [
+    reported = [
         flag
         for expression in built.values()
         if expression is not True and (flag := deterministic(expression)) is not None
     ]
-    found.deterministic = all(told) and "non-deterministic" not in info.getNote()
+    found.deterministic = all(reported) and "non-deterministic" not in info.getNote()
     if found.kind != "table" and name not in WITHOUT_RULE.split():
         probe_types(analyzer, name, found, seeds, literals)
     return found
@@ -457,7 +456,7 @@ def probe_types(analyzer: Analyzer, name: str, found: Found, seeds: list[list[An
 
 
 def with_unit(analyzer: Analyzer, name: str, found: Found) -> None:
-    """Adds what the grammar reads under this name: `dateadd(MONTH, n, date)`."""
+    """Adds what the grammar parses under this name: `dateadd(MONTH, n, date)`."""
     found.counts.append(3)
     pool = list(analyzer.columns.values())
     number = analyzer.columns["int"]

@@ -1,6 +1,6 @@
-"""Tables that are described, not stored: columns, keys and statistics as text, for plans over data that nobody has.
+"""Tables that are described, not stored: columns, keys and statistics as text, for plans without data.
 
-A description is a table a paragraph or none between: the first line names the table, the indented lines its columns.
+The first line of a description names the table, the indented lines name its columns:
 
     orders  rows=150000000 key(o_orderkey) depends(o_clerk -> o_shippriority)
         o_orderkey   bigint
@@ -8,8 +8,8 @@ A description is a table a paragraph or none between: the first line names the t
         o_clerk      string  distinct=100000 width=15 nulls=0.1
         o_orderdate  date    distinct=2406 low=1992-01-01 high=1998-08-02
 
-`Described` lays an empty Parquet file a table into a folder, so that queries are bound as over any other, and then gives
-every scan what the text says of it. A column that is a key by itself has as many values as there are rows.
+`Described` writes an empty Parquet file for each table, so that queries are bound as usual, and then gives every scan the
+described facts and statistics. A column that is a key by itself has as many values as there are rows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Table:
     dependencies: tuple[tuple[Names, Names], ...] = ()
 
     def sized(self, rows: float) -> Table:
-        """The same table of another size: values that came once a row still do, others are as many as before."""
+        """The same table with another number of rows: unique columns stay unique, the others keep their distinct
+        values."""
         columns = tuple(
             (name, type, replace(known, distinct=min(known.distinct, rows)) if known.distinct is not None else known)
             for name, type, known in self.columns
@@ -139,7 +140,8 @@ class Described:
     def bind(
         self, text: str, name: str = "<query>", *, is_script: bool = False, rows: Mapping[str, float] | None = None
     ) -> Script:
-        """The plan of a query, or of a script, whose inputs lie under `@data`. `rows` gives tables another size."""
+        """The plan of a query, or of a script whose inputs are under `@data`. `rows` overrides the size of
+        tables."""
         tables = dict(self.tables)
         for table, count in (rows or {}).items():
             tables[table.lower()] = tables[table.lower()].sized(count)
@@ -183,7 +185,7 @@ def _described(scan: Scan, table: Table) -> Scan:
 
 
 def with_scans(script: Script, change: Callable[[Scan], Scan]) -> Script:
-    """The same script with every scan changed, what is shared staying shared."""
+    """The same script with every scan changed. Shared rowsets stay shared."""
     rebuilt: dict[int, Shared] = {}
 
     def visit(plan: Plan) -> Plan:

@@ -1,7 +1,7 @@
 """What the TPC workloads have in common: query texts from a DuckDB extension, data from `tpcgen-cli`.
 
-An extension comes as a package of its own (`duckdb-extension-NAME`) and is loaded from the installed file, so nothing is
-downloaded. Texts are the same bytes for one version, data for one version and scale.
+An extension is a package of its own (`duckdb-extension-NAME`) and is loaded from the installed file, so nothing is
+downloaded. A version always has the same texts, and a version and scale the same data.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ from pathlib import Path
 
 
 def texts(name: str) -> tuple[tuple[int, str], ...]:
-    """Number and text of every query of the extension `name`.
-
-    The final semicolon is left off: a text that stands inside another (`EXPLAIN ...`, `CREATE VIEW ... AS ...`) must not
-    carry it.
-    """
+    """Number and text of every query of the extension `name`, without the final semicolon, so that a text can be part
+    of another one (`EXPLAIN ...`, `CREATE VIEW ... AS ...`)."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -31,10 +28,10 @@ def texts(name: str) -> tuple[tuple[int, str], ...]:
 
 
 def generate(name: str, tables: Sequence[str], folder: str | Path, scale: float) -> None:
-    """Write every table as `folder/NAME.parquet`. Does nothing when all are there, at whatever scale.
+    """Writes every table as `folder/NAME.parquet`. Does nothing if all exist, at any scale.
 
-    The tables are written into a sibling folder that is renamed at the end: a folder that exists is complete, also
-    after an interrupted run, and of two concurrent runs one wins and the other discards its copy.
+    The tables are written into a sibling folder that is renamed at the end. An existing folder is therefore complete,
+    also after an interrupted run, and of two concurrent runs one wins and the other discards its copy.
     """
     folder = Path(folder)
     if _complete(folder, tables):
@@ -44,7 +41,7 @@ def generate(name: str, tables: Sequence[str], folder: str | Path, scale: float)
     try:
         command = [_generator(), name, "parquet", f"--scale-factor={scale}", f"--output-dir={unfinished}", "--quiet"]
         subprocess.run(command, check=True)
-        unfinished.chmod(0o755)  # mkdtemp makes a private folder; data is for everyone
+        unfinished.chmod(0o755)  # mkdtemp makes a private folder, but the data is for every user
         try:
             os.rename(unfinished, folder)
         except OSError:
@@ -67,7 +64,7 @@ def _extension(name: str) -> Path:
 
 
 def _generator() -> str:
-    """The generator beside this interpreter, or on the path."""
+    """The generator beside this interpreter, or on the PATH."""
     beside = Path(sys.executable).parent
     found = shutil.which("tpcgen-cli", path=str(beside)) or shutil.which("tpcgen-cli")
     if found is None:

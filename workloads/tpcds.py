@@ -1,7 +1,7 @@
 """The TPC-DS workload: its 99 queries and its data.
 
-DuckDB's texts are Spark SQL but for one thing: eight of them put the names of output columns in double quotes (`AS "30
-days"`), which to Spark are strings. No text has a double quote anywhere else, so backquotes take their place.
+DuckDB's texts are Spark SQL with one exception: eight of them put the names of output columns in double quotes (`AS "30
+days"`), which Spark reads as strings. Double quotes have no other use in the texts, so backquotes replace them.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def _texts() -> tuple[tuple[int, str], ...]:
 
 
 def queries() -> dict[int, str]:
-    """Query number (1 to 99) to text, with the parameters DuckDB chose."""
+    """Query number (1 to 99) to text, with DuckDB's parameters."""
     return dict(_texts())
 
 
 def generate(folder: str | Path, scale: float) -> None:
-    """Write every table as `folder/NAME.parquet`. Does nothing when all are there, at whatever scale."""
+    """Writes every table as `folder/NAME.parquet`. Does nothing if all exist, at any scale."""
     tpc.generate("tpcds", TABLES, folder, scale)

@@ -1,4 +1,4 @@
-"""The TPC-H workload: its 22 queries and its data. Spark 4 parses and runs all 22 texts as they are."""
+"""The TPC-H workload: its 22 queries and its data. Spark 4 runs all 22 texts unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workloads import tpc
 
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 
-# Declared for plans that may use them: the specification's primary keys.
+# The specification's primary keys, for plans that may use them.
 KEYS = {
     "customer": ("c_custkey",),
     "lineitem": ("l_orderkey", "l_linenumber"),
@@ -33,5 +33,5 @@ def queries() -> dict[int, str]:
 
 
 def generate(folder: str | Path, scale: float) -> None:
-    """Write every table as `folder/NAME.parquet`. Does nothing when all are there, at whatever scale."""
+    """Writes every table as `folder/NAME.parquet`. Does nothing if all exist, at any scale."""
     tpc.generate("tpch", TABLES, folder, scale)

@@ -1,1 +1,1 @@
-"""The parts of `benchmarks/calibrate.py`: jobs to measure, what Spark ran for them, what it took, and the fit."""
+"""The parts of `benchmarks/calibrate.py`: the measured jobs, the plans that Spark ran, their times, and the fit."""

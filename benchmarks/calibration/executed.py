@@ -1,8 +1,8 @@
-"""What Spark ran, in the operators that the cost model knows.
+"""Reads the plan that Spark executed as operators of the cost model.
 
-A DataFrame is executed once; then its physical plan tells which operators ran, and their metrics how many rows came out
-of each. `steps` reads that into physical operators with the amounts that flowed, so that the very rules that price plans
-price the job: nothing about a job is written down twice, and a constant is fitted to the formula it is used in.
+A DataFrame is executed once. Its physical plan shows which operators ran, and their metrics how many rows each returned.
+`steps` converts that into physical operators with their sizes, so that the rules that cost plans also cost the job. Nothing
+about a job is written down twice, and a constant is fitted to the formula that uses it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from unshuffle.properties import (
     ranged,
 )
 
-# What a job costs beyond operators of ours: fitted with the rest and then forgotten.
+# Costs of a job beyond our operators. They are fitted with the rest and then dropped.
 NUISANCES = ("cached_row", "range_source_row", "sink_row", "task_cpu")
 RATES = tuple(each.name for each in fields(Machine) if isinstance(each.default, float) and each.default < 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An operator over what flowed in, or (without one) something beyond our operators, so many times."""
+    """An operator with its input sizes, or (without an operator) a number of units beyond our operators."""
 
     operator: Any
     inputs: tuple[SizeEstimate, ...]
@@ -54,7 +54,7 @@ class Step:
 
 
 def executed(frame: Any, widths: Mapping[str, float]) -> list[Step]:
-    """Runs a frame and says what was done. `widths` are average bytes of string columns, by name."""
+    """Runs a frame and returns its steps. `widths` has the average width in bytes of string columns, by name."""
     execution = frame._jdf.queryExecution()
     execution.toRdd().count()
     return steps(execution.executedPlan(), widths)
@@ -68,8 +68,8 @@ def steps(plan: Any, widths: Mapping[str, float]) -> list[Step]:
 
 
 def coefficients(steps: list[Step], cores: int) -> dict[str, float]:
-    """How often each rate counts in the elapsed seconds of the steps: costs are linear in them, so it is the cost on a
-    machine where that one rate is 1 and all others are nothing."""
+    """How often each rate counts in the elapsed seconds of the steps. Costs are linear in the rates, so it is the cost
+    on a machine where that rate is 1 and all others are 0."""
     found = dict.fromkeys((*RATES, *NUISANCES), 0.0)
     for step in steps:
         if step.operator is None:
@@ -104,7 +104,7 @@ class _Reader:
         self.steps: list[Step] = []
 
     def read(self, node: Any) -> SizeEstimate:
-        """Prices a node and all below it; what comes out of it."""
+        """Costs a node and all nodes below it. Returns the size of its output."""
         kind = node.getClass().getSimpleName()
         if kind in _PASSED_BY:
             return self.read(node.children().apply(0))
@@ -145,7 +145,7 @@ def _simple(value: Any) -> str:
 
 
 def _types(expressions: Any) -> list[pa.DataType]:
-    """The types of those expressions that are more than a column or a constant."""
+    """The types of the expressions that are more than a column or a constant."""
 
     def bare(expression: Any) -> Any:
         return bare(expression.child()) if _simple(expression) in ("Alias", "KnownNotNull") else expression
@@ -155,7 +155,7 @@ def _types(expressions: Any) -> list[pa.DataType]:
 
 
 def _type(given: Any) -> pa.DataType:
-    """Only what prices depend on: strings, wide decimals, and the rest."""
+    """Only what costs depend on: strings, wide decimals, and the rest."""
     match _simple(given).rstrip("$"):
         case "DecimalType":
             return pa.decimal128(given.precision(), given.scale())
@@ -166,7 +166,7 @@ def _type(given: Any) -> pa.DataType:
 
 
 def _conditions(expression: Any) -> int:
-    """Conjuncts, without the tests for NULL that Spark adds."""
+    """The conjuncts, without the NULL tests that Spark adds."""
     if _simple(expression) == "And":
         return sum(_conditions(each) for each in _each(expression.children()))
     return int(_simple(expression) != "IsNotNull")
@@ -226,7 +226,7 @@ def _aggregate(reader: _Reader, node: Any) -> SizeEstimate:
 
 
 def _sort(reader: _Reader, node: Any) -> SizeEstimate:
-    """A sort right after an exchange of sorted inputs is how Spark merges in order."""
+    """A sort directly above an exchange of sorted inputs is Spark's merge in order."""
     below = node.child()
     if _simple(below) in _PASSED_BY:
         below = below.children().apply(0)
@@ -249,7 +249,7 @@ def _begins_with(order: Any, wanted: Any) -> bool:
 
 def _exchange(reader: _Reader, node: Any, merge: RandomMerge | SortMerge = RandomMerge()) -> SizeEstimate:
     (given,) = reader.inputs(node)
-    # Of an exchange by ranges, the input is run twice, the first time for a sample: it counted rows of both.
+    # A range exchange runs its input twice, the first time for a sample. The metric counts the rows of both.
     rows = float(node.metrics().apply("shuffleRecordsWritten").value())
     given = SizeEstimate(
         rows, given.bytes * (rows / given.rows if given.rows else 1.0), given.partitions, given.largest
@@ -306,7 +306,7 @@ def _window(reader: _Reader, node: Any) -> SizeEstimate:
 
 def _python(reader: _Reader, node: Any) -> SizeEstimate:
     (given,) = reader.inputs(node)
-    output = reader.size(node, given.rows, given.partitions)  # the jobs here pass on as many rows as come in
+    output = reader.size(node, given.rows, given.partitions)  # the jobs here return as many rows as they read
     return reader.step(physical.RunProcess(logical.Process(_NOWHERE, _USER, (_A,))), [given], output)
 
 

@@ -1,8 +1,8 @@
-"""The jobs that are measured: each does mostly one thing, and each thing is done by jobs of several sizes.
+"""The measured jobs: each does mostly one thing, and each thing is done by jobs of several sizes.
 
-All read tables that Spark keeps in memory, laid out by a hash of `k` with a partition for every core, and some of them
-sorted on it, so that aggregates and joins on `k` run without an exchange in front of them. Whatever a job does besides
-(reading the table, passing rows on to the sink) other jobs do alone, so that the fit can tell them apart.
+All jobs read tables that Spark caches in memory, hash-partitioned on `k` with one partition per core, some of them sorted
+on `k`, so that aggregates and joins on `k` need no exchange. What a job does besides (reading the table, passing rows to
+the sink), other jobs do alone, so that the fit can separate them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIX = ("id", "k", "r", "d", "s", "g")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A frame to run, made anew for each run: Spark would find what an earlier run of the same one had shuffled."""
+    """A frame to run, created again for each run: otherwise Spark would reuse the shuffle files of an earlier run."""
 
     name: str
     frame: Callable[[], DataFrame]
@@ -31,7 +31,8 @@ class Job:
 
 
 class Tables:
-    """`facts` has twenty rows for a value of k, `keys` one; `many` has one row for each row of facts; `wide` is wide."""
+    """`facts` has twenty rows per value of k, `keys` one; `many` has one row for each row of facts; `wide` has many
+    columns."""
 
     def __init__(self, spark: SparkSession, rows: int, cores: int, folder: Path) -> None:
         self.spark, self.rows, self.cores, self.folder = spark, rows, cores, folder
@@ -61,7 +62,7 @@ class Tables:
         self.wide.write.parquet(self.wide_files)
 
     def part(self, table: DataFrame, of: int) -> DataFrame:
-        """One row in so many, all rows of a key or none."""
+        """One in so many rows, with all rows of a key or none."""
         return table.where(f"k < {self.rows // 20 // of}") if of > 1 else table
 
 
@@ -92,7 +93,7 @@ def _reading(t: Tables) -> Iterator[Job]:
     yield Job("scan wide rows", lambda: t.spark.read.parquet(t.wide_files))
 
 
-# All are true, so that all are asked of every row.
+# All conditions are true, so that every row evaluates all of them.
 _CONDITIONS = ["id <> r", "s > '0'", "d < 1e300", "g <> 100", "k % 7 <> 8", "s <> 'x' || k"]
 _EXPRESSIONS = [
     "id + k e1",
@@ -223,8 +224,8 @@ def _row_by_row_again(batches: Any) -> Any:
 
 
 def starting(spark: SparkSession, cores: int) -> Iterator[tuple[Job, dict[str, float]]]:
-    """Jobs that do nothing but begin stages and tasks, with how many of each they wait for. "job" is what Spark takes to
-    plan and begin any job at all."""
+    """Jobs that only start stages and tasks, with the numbers of stages and tasks that they wait for. "job" is the time
+    Spark takes to plan and start any job."""
     for waves in (1, 8, 32):
         tasks = waves * cores
         yield (
@@ -241,6 +242,6 @@ def starting(spark: SparkSession, cores: int) -> Iterator[tuple[Job, dict[str, f
 def _chain(spark: SparkSession, cores: int, stages: int) -> DataFrame:
     frame = spark.range(0, cores, 1, cores).toDF("id")
     for i in range(stages - 1):
-        # A condition that nobody can move keeps the exchanges apart; Spark would make one of two in a row.
+        # A condition that cannot be pushed keeps the exchanges apart. Spark would merge two adjacent ones.
         frame = frame.where("rand() >= 0").repartition(cores, (F.col("id") + i))
     return frame

@@ -1,12 +1,11 @@
-"""What a job took: processor seconds of its tasks, stage by stage.
+"""Measures a job: the processor seconds of its tasks, stage by stage.
 
-A shared machine makes wall-clock times useless as soon as something else runs on it, by factors; the processor time of the
-same tasks stays within a few per cent. So the seconds of a job are those its tasks spent on processors, stage by stage,
-spread over the cores as the cost model spreads them. Work outside tasks is found in Linux's books: Python workers are
-processes of their own, and the driver builds and sends what is broadcast in threads of its own.
+On a shared machine, wall-clock times vary by factors, while the processor time of the same tasks varies by a few per cent.
+So the seconds of a job are the processor seconds of its tasks, stage by stage, spread over the cores as the cost model
+spreads them. Work outside tasks comes from Linux's process statistics: Python workers are separate processes, and the
+driver builds and sends broadcasts in its own threads.
 
-What is not work but waiting (starting stages and tasks) has to be timed by the clock; there the least of many short
-repetitions is taken.
+Waiting (the start of stages and tasks) must be measured in wall-clock time, as the minimum of many short repetitions.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _TICK = 1 / os.sysconf("SC_CLK_TCK")
 @dataclass(frozen=True, slots=True)
 class Stage:
     tasks: int
-    seconds: float  # of processors, all tasks together
+    seconds: float  # processor seconds of all tasks
 
     def elapsed(self, cores: int) -> float:
         return self.seconds / min(self.tasks, cores)
@@ -40,14 +39,14 @@ class Taken:
 
     stages: tuple[Stage, ...]
     wall: float
-    driver: float = 0.0  # what the driver did alone, while no task ran
+    driver: float = 0.0  # processor seconds of the driver while no task ran
 
     def elapsed(self, cores: int) -> float:
         return sum(stage.elapsed(cores) for stage in self.stages) + self.driver
 
 
 def measure(spark: Any, run: Callable[[], object], tag: str, python: bool = False) -> Taken:
-    """Runs something, and finds its stages by a tag that nothing else has. `python` if its last stage runs Python."""
+    """Runs something, and finds its stages by a unique job tag. `python` if its last stage runs Python."""
     context = spark.sparkContext
     before = _outside_tasks()
     context.addJobTag(tag)
@@ -73,7 +72,7 @@ def _stages(context: Any, tag: str) -> list[Stage]:
             try:
                 stage = context.statusStore().lastStageAttempt(id)
             except Py4JJavaError:
-                continue  # its output was there already
+                continue  # its output was already there
             if stage.numCompleteTasks():
                 found[id] = Stage(stage.numTasks(), stage.executorCpuTime() / 1e9)
     return [found[id] for id in sorted(found)]
@@ -88,12 +87,12 @@ class _Outside:
 
 
 def _more(after: dict[int, float], before: dict[int, float]) -> float:
-    """What was added. Of those that have ended meanwhile nothing is known."""
+    """The increase. Nothing is known about processes that have ended meanwhile."""
     return sum(seconds - before.get(id, 0.0) for id, seconds in after.items())
 
 
 def _outside_tasks() -> _Outside:
-    """The Python workers below this process, and the driver's threads that fetch, build and send broadcasts."""
+    """The Python workers of this process, and the driver's threads that fetch, build and send broadcasts."""
     below: dict[int, list[tuple[int, float, str]]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it may just have ended

@@ -1,9 +1,9 @@
-"""Computes the CPU hours of each user group a second time, in plain Spark SQL written another way, and compares.
+"""Computes the CPU hours of each user group a second time, with different SQL in plain Spark, and compares the results.
 
     python examples/cpu_hours/check.py --data DATA --result OUT/cpu_hours.csv --today 2025-06-30
 
-The script removes duplicates with DISTINCT and joins. This groups each side by process, pairs starts with ends in one
-union, and never joins. It takes for granted what the generator promises: a process has one start and at most one end.
+The script removes duplicates with DISTINCT and joins. This program groups each side by process, pairs starts with ends in
+one union, and never joins. It relies on the generator: a process has one start and at most one end.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ GROUP BY user_group
 
 
 def expected(spark: SparkSession, data: str | Path, today: datetime.date, days: int = 30) -> Hours:
-    """Hours by user group, over the same files as the script reads."""
+    """Hours by user group, over the files that the script reads."""
     query = QUERY.format(data=data, first=today - datetime.timedelta(days=days), last=today)
     return {row.user_group: row.hours for row in spark.sql(query).collect()}
 
 
 def written(result: str | Path) -> Hours:
-    """What the script wrote: a CSV file, or a folder of part files. An empty field is NULL."""
+    """The output of the script: a CSV file, or a folder of part files. An empty field is NULL."""
     result = Path(result)
     files = sorted(result.glob("part-*")) if result.is_dir() else [result]
     hours: Hours = {}
@@ -55,7 +55,7 @@ def written(result: str | Path) -> Hours:
 
 
 def differences(expected: Hours, written: Hours) -> list[str]:
-    """One line for each user group that is not the same on both sides."""
+    """One line for each user group whose hours differ."""
     groups = sorted(expected.keys() | written.keys(), key=lambda group: group or "")
     return [
         f"{group or 'NULL'}: expected {expected.get(group)}, written {written.get(group)}"

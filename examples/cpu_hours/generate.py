@@ -1,4 +1,4 @@
-"""Makes the data of the CPU-hours example: what a cluster logs when processes start and end, in Parquet.
+"""Generates the data of the CPU-hours example: the log of a cluster's process starts and ends, in Parquet.
 
     OUT/started/Date=YYYY-MM-DD/part-0.parquet   event_time, process_guid, job_guid, machine, user_name, priority
     OUT/ended/Date=YYYY-MM-DD/part-0.parquet     event_time, process_guid, job_guid, user_group, exit_code
@@ -41,7 +41,7 @@ def main() -> int:
         print(f"{out} is already there; remove it or name another folder", file=sys.stderr)
         return 2
     out.parent.mkdir(parents=True, exist_ok=True)
-    # Written aside and renamed at the end: a folder that is there is complete.
+    # Written to a temporary folder and renamed at the end, so that an existing folder is complete.
     unfinished = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
         generate(unfinished, options.processes, options.days, options.duplicates, options.end_date, options.seed)
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def generate(out: Path, processes: int, days: int, duplicates: float, end_date: datetime.date, seed: int) -> None:
-    """One day's starts at a time; the ends that fall on the next day wait for it."""
+    """Writes the starts of one day at a time. Ends that fall on the next day are kept for it."""
     first = end_date - datetime.timedelta(days=days - 1)
     late: pa.Table | None = None
     per_day = np.random.default_rng((seed, 0)).multinomial(processes, np.full(days, 1 / days))
@@ -107,7 +107,7 @@ def _day(rng: np.random.Generator, date: datetime.date, count: int) -> tuple[pa.
 
 
 def _with_duplicates(rng: np.random.Generator, events: pa.Table, share: float) -> pa.Table:
-    """Some events once more, and all in the order of time, as a log has them."""
+    """Repeats some events, and sorts all by time, as in a log."""
     again = np.flatnonzero(rng.random(events.num_rows) < share)
     rows = np.concatenate([np.arange(events.num_rows), again])
     times = np.asarray(events["event_time"])[rows]
@@ -115,7 +115,7 @@ def _with_duplicates(rng: np.random.Generator, events: pa.Table, share: float) -
 
 
 def _guids(rng: np.random.Generator, count: int) -> pa.Array:
-    """Random identifiers such as 0f8fad5b-d9cb-469f-a165-70867728950e, made without a loop over them."""
+    """Random identifiers such as 0f8fad5b-d9cb-469f-a165-70867728950e, without a Python loop."""
     nibbles = rng.integers(0, 16, (count, 32), dtype=np.uint8)
     digits = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)[nibbles]
     text = np.full((count, 36), ord("-"), dtype=np.uint8)
@@ -139,7 +139,7 @@ def _join(first: pa.Table | None, second: pa.Table) -> pa.Table:
 def _write(folder: Path, date: datetime.date, table: pa.Table) -> None:
     target = folder / f"Date={date}"
     target.mkdir(parents=True)
-    # A dictionary does not help for identifiers that never repeat, and takes time to try.
+    # A dictionary does not help for unique identifiers, and takes time to try.
     names = [name for name in table.column_names if name not in ("event_time", "process_guid")]
     pq.write_table(table, target / "part-0.parquet", use_dictionary=names)
 

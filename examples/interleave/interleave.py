@@ -1,4 +1,4 @@
-"""Pairs what began with what ended, where nothing but time and place connects them."""
+"""Pairs the start and the end of jobs, which have only the machine and the time in common."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from unshuffle.operators import Combiner, Row
 
 
 class NextEnd(Combiner):
-    """Each start of a machine with the first end after it, if that comes before the machine's next start.
+    """Pairs each start on a machine with the first end after it, if that end is before the machine's next start.
 
     A machine runs one job at a time, so an end belongs to the last start before it. A job that never ended, because the
-    machine went down, has no end; an end whose start was never logged belongs to nothing.
+    machine went down, has no end. An end without a logged start is dropped.
     """
 
     def combine_rows(self, key: Row, left_rows: list[Row], right_rows: list[Row]) -> Iterator[Row]:

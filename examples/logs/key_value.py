@@ -13,7 +13,7 @@ from unshuffle.operators import Extractor, Row
 class RequestLog(Extractor):
     """Lines such as  time=2025-06-01T08:00:00+00:00 level=info service=search took_ms=12 message="two words".
 
-    A key that a line leaves out is NULL, other keys are passed over, and so are empty lines and lines that begin with #.
+    A missing key is NULL. Other keys, empty lines and lines that begin with # are ignored.
     """
 
     def extract_rows(self, file: BinaryIO, path: str) -> Iterator[Row]:

@@ -6,7 +6,7 @@ from unshuffle.operators import Outputter, Row
 
 
 class Table(Outputter):
-    """A table of these columns, given as one text with commas between them. NULL is an empty cell."""
+    """A table of these columns, given as a comma-separated string. NULL is an empty cell."""
 
     def __init__(self, columns: str) -> None:
         self.columns = [name.strip() for name in columns.split(",")]

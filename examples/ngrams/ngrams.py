@@ -9,7 +9,7 @@ from unshuffle.operators import Processor, Row
 
 
 class NGram(Processor):
-    """Every run of `n` words of a line, in lower case. A line of fewer words has none."""
+    """Every sequence of `n` words of a line, in lower case. A line with fewer words has none."""
 
     def __init__(self, n: int) -> None:
         if n < 1:

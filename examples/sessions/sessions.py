@@ -9,9 +9,9 @@ from unshuffle.operators import Reducer, Row
 
 
 class Sessions(Reducer):
-    """One row a session. A session ends where the user does nothing for more than `idle_minutes`.
+    """One row per session. A session ends when the user does nothing for more than `idle_minutes`.
 
-    The clicks of a user come in the order of time (PRESORT), one after another, so a user may have any number of them.
+    The clicks of a user come ordered by time (PRESORT) and one at a time, so a user may have any number of clicks.
     """
 
     def __init__(self, idle_minutes: int = 30) -> None:

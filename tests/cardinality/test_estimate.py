@@ -1,4 +1,5 @@
-"""Joins, groups and the other operators: near the truth on generated data, never impossible, whatever the join order."""
+"""Estimates of joins, groups and other operators: close to the truth on generated data, always consistent, in any join
+order."""
 
 from __future__ import annotations
 
@@ -68,14 +69,14 @@ ALL_KINDS = list(JoinKind)
 
 
 @given(st.floats(0, 1e9), st.floats(0, 1e9))
-def test_drawing_shows_at_most_what_there_is(rows: float, distinct: float) -> None:
+def test_a_sample_has_at_most_all_values(rows: float, distinct: float) -> None:
     found = distinct_after(rows, distinct)
     assert 0.0 <= found <= min(rows, distinct) * (1 + 1e-9)
     assert distinct_after(rows * 2, distinct) >= found * (1 - 1e-9)
 
 
-def test_drawing_from_a_column() -> None:
-    """Drawn without putting back: a key shows as many values as rows, few values all show."""
+def test_distinct_values_in_a_sample() -> None:
+    """Sampling without replacement: a key has as many values as rows, and few values all occur."""
     random = Random(3)
     assert values_left(1000.0, 1000.0, 10.0) == 10.0
     assert values_left(5.0, 1000.0, 1000.0) == 5.0
@@ -128,12 +129,12 @@ def test_joins_of_even_data(
     left, right = _facts(random, rows, domain, nulls), _facts(random, others, other_domain, nulls)
     found = estimated(joined(left.scan, right.scan, (left["k"], right["k"]), kind=kind))
     truth = _truth(kind, left, right, ["k"], ["k"])
-    if truth >= 0.05 * rows:  # an anti join that leaves hardly anything is said to leave one in a hundred
+    if truth >= 0.05 * rows:  # a very selective anti-join is estimated at one row in a hundred
         assert q_error(found.rows, truth) <= 1.5, (found.rows, truth)
 
 
 def test_a_skewed_join_is_large() -> None:
-    """Values that are common on both sides meet in full. Without them the estimate is off by an order of magnitude."""
+    """Common values of both inputs match in full. Without them the estimate is off by an order of magnitude."""
     random = Random(11)
     left = Table({"k": [int(1000 * random.random() ** 5) for _ in range(4000)]})
     right = Table({"k": [int(1000 * random.random() ** 5) for _ in range(3000)]})
@@ -142,7 +143,7 @@ def test_a_skewed_join_is_large() -> None:
     assert q_error(found.rows, truth) <= 1.5
     even = 4000 * 3000 / estimated(left.scan).values(left["k"])
     assert q_error(even, truth) > 10
-    # The result is skewed too, and says so.
+    # The result is skewed too, and its statistics show it.
     shares = Counter()
     for key, times in _counts(left, "k").items():
         shares[key] = times * _counts(right, "k")[key]
@@ -150,7 +151,7 @@ def test_a_skewed_join_is_large() -> None:
 
 
 def test_a_key_of_two_columns_is_not_multiplied() -> None:
-    """orders(customer, number) is a key; lines reference it. Each line finds one order, not one in a million."""
+    """orders(customer, number) is a key, and lines reference it. Each line matches one order, not one in a million."""
     random = Random(5)
     pairs = [(c, n) for c in range(100) for n in range(20)]
     orders = Table({"c": [c for c, _ in pairs], "n": [n for _, n in pairs]}, keys=[("c", "n")])
@@ -162,7 +163,7 @@ def test_a_key_of_two_columns_is_not_multiplied() -> None:
 
 
 def test_a_filter_on_one_side_only() -> None:
-    """Half the orders, all customers: half the pairs. And a filter on the key itself counts once, not on both sides."""
+    """Half of the orders, all customers: half of the pairs. A filter on the key counts once, not on both inputs."""
     random = Random(6)
     customers = Table({"id": list(range(500))}, keys=[("id",)])
     orders = Table(
@@ -182,8 +183,8 @@ def test_a_filter_on_one_side_only() -> None:
 
 
 def test_a_year_of_a_calendar_is_a_range_of_its_days() -> None:
-    """Sales are of five years, the calendar has fifty: a fifth of the sales are of any one of the five, and of a year
-    that no sale is of, none. The weeks that sales are of are those of five years too."""
+    """Sales cover five years, the calendar fifty. One of the five years has a fifth of the sales, and another year has
+    none. The weeks of the sales are also those of five years."""
     random = Random(12)
     days = range(50 * 365)
     calendar = Table(
@@ -233,7 +234,7 @@ def test_cross_products_and_other_conditions() -> None:
 
 
 def _chain(random: Random, classes: bool) -> tuple[list[Any], list[tuple[int, Column, int, Column]]]:
-    """Three tables, and equalities along a chain (or all of one class)."""
+    """Three tables, and equalities along a chain (or all in one class)."""
     made = []
     for _ in range(3):
         rows = random.randrange(10, 10_000)
@@ -250,8 +251,8 @@ def _chain(random: Random, classes: bool) -> tuple[list[Any], list[tuple[int, Co
 
 @given(st.integers(0, 10**9), st.booleans())
 def test_join_order_does_not_matter(seed: int, classes: bool) -> None:
-    """The memo estimates a group once, from its first expression: any other must give the same rows, with or without a
-    cross product on the way, and nearly the same values."""
+    """The memo estimates a group once, from its first expression. Every other expression must give the same rows, also
+    through a cross product, and nearly the same distinct values."""
     plans, links = _chain(Random(seed), classes)
     found, connected = [], []
     for order in permutations(range(3)):
@@ -319,7 +320,8 @@ def test_determined_columns_add_no_groups() -> None:
 
 
 def test_a_join_limits_the_groups_of_the_other_side() -> None:
-    """A tenth of the orders: a tenth of the order numbers among the lines, even where the order's own column is dropped."""
+    """A tenth of the orders has a tenth of the order numbers among the lines, even if the order's own column is
+    dropped."""
     orders, o = described(1000.0, "id", id=1000.0, x=10.0)
     lines, n = described(5000.0, order=1000.0)
     plan = joined(lines, Filter(orders, call("=", o["x"], 3)), (n["order"], o["id"]))
@@ -328,8 +330,8 @@ def test_a_join_limits_the_groups_of_the_other_side() -> None:
     assert estimated(GroupBy(dropped, (n["order"],), ())).rows == pytest.approx(100)
 
 
-def test_a_filter_takes_no_dimension_rows_that_have_many_facts() -> None:
-    """Of 100 suppliers with 100 lines each, a filter that leaves a tenth of the lines leaves nearly all suppliers."""
+def test_a_filter_on_facts_keeps_dimension_rows_with_many_facts() -> None:
+    """Of 100 suppliers with 100 lines each, a filter that keeps a tenth of the lines keeps nearly all suppliers."""
     suppliers, s = described(100.0, "id", id=100.0, name=100.0)
     lines, n = described(10_000.0, supplier=100.0, x=10.0)
     plan = Filter(joined(suppliers, lines, (s["id"], n["supplier"])), call("=", n["x"], 3))
@@ -360,7 +362,7 @@ def _aggregate(name: str, *arguments: Expression) -> AggregateCall:
     return AggregateCall(name, arguments, pa.int64())
 
 
-def test_row_numbers_pick_a_row_of_each_partition() -> None:
+def test_row_number_filters_keep_one_row_of_each_partition() -> None:
     table, columns = described(1000.0, k=50.0)
     number = NUMBERS.new("n", pa.int32())
     order = (SortKey(Ref(columns["k"])),)
@@ -404,7 +406,7 @@ def test_set_operations() -> None:
     assert a["k"] != b["k"]
 
 
-def test_rows_that_are_written_down() -> None:
+def test_literal_rows() -> None:
     columns = (NUMBERS.new("a", pa.int32()), NUMBERS.new("b", pa.string()))
     rows = ((1, "x"), (2, "x"), (2, None))
     found = estimated(Values(tuple(tuple(literal(v) for v in row) for row in rows), columns))
@@ -483,8 +485,8 @@ def _every_operator() -> list[Plan]:
 
 
 def test_every_operator_has_an_estimate() -> None:
-    """The rows, columns and distinct values of every operator's estimate are consistent. Three operators occur only inside
-    the memo, whose groups have the estimates of the plans they began with."""
+    """The rows, columns and distinct values of every operator's estimate are consistent. Three operators occur only in
+    the memo, whose groups keep the estimates of their first plans."""
     plans = _every_operator()
     every = {kind for _, kind in inspect.getmembers(logical, inspect.isclass) if kind in _members(logical.Plan)}
     assert every - {logical.GroupRef, logical.MultiJoin, logical.MultiOutput} <= {type(plan) for plan in plans}
@@ -517,11 +519,11 @@ def test_an_unknown_operator_returns_its_input() -> None:
     assert Later not in _RULES
 
 
-# --- what must always hold
+# --- invariants
 
 
 @given(st.data())
-def test_no_join_is_impossible(data: st.DataObject) -> None:
+def test_every_join_estimate_is_consistent(data: st.DataObject) -> None:
     number = st.integers(-3, 3) | st.none()
 
     def table() -> Table:

@@ -58,8 +58,8 @@ def events() -> Table:
     )
 
 
-def test_ranges_are_as_good_as_a_bucket(events: Table) -> None:
-    """A histogram of 64 buckets knows each end of a range up to half a bucket, whatever the distribution."""
+def test_ranges_are_exact_to_half_a_bucket(events: Table) -> None:
+    """A histogram of 64 buckets knows each end of a range to within half a bucket, for any distribution."""
     random = Random(1)
     for name in ("even", "skewed", "day", "price", "real", "gaps", "word"):
         values = sorted(value for value in events.values[name] if value is not None)
@@ -80,7 +80,7 @@ def test_equalities(events: Table) -> None:
 
 
 def test_common_values_are_exact(events: Table) -> None:
-    """Skew shows: the most common value of a column is known as such, and what is left after a filter too."""
+    """The most common value of a column is known exactly, and so is its share after a filter."""
     counts: dict[int, int] = {}
     for value in events.values["skewed"]:
         counts[value] = counts.get(value, 0) + 1
@@ -92,7 +92,7 @@ def test_common_values_are_exact(events: Table) -> None:
 
 
 def test_conditions_of_every_form(events: Table) -> None:
-    """Each with the truth: a pair of a condition and the same in Python, over all columns in order."""
+    """Each condition with its truth: the same condition in Python, over all columns in order."""
     t = events
     cases: list[tuple[Call | Template, Any, float]] = [
         (call("in", t["few"], "a", "b"), lambda r: r["few"] in "ab", 1.01),
@@ -138,8 +138,8 @@ def test_conditions_of_every_form(events: Table) -> None:
         assert q_error(found.rows, truth) <= worst, (condition, found.rows, truth)
 
 
-def test_two_ends_are_one_interval(events: Table) -> None:
-    """Taken as independent, x >= 400 and x < 600 would leave 0.6 * 0.6 of the rows."""
+def test_two_comparisons_form_one_interval(events: Table) -> None:
+    """As independent conditions, x >= 400 and x < 600 would keep 0.6 * 0.6 of the rows."""
     found = estimated(where(events, call(">=", events["even"], 400), call("<", events["even"], 600)))
     assert found.rows == pytest.approx(0.2 * ROWS, rel=0.15)
     assert found.distinct([events["even"]]) == pytest.approx(200, rel=0.15)
@@ -157,20 +157,20 @@ def test_impossible_and_certain() -> None:
     assert estimated(Filter(table, Call("and", (call("=", x, 3), call("=", x, 5)), pa.bool_()))).rows == 0.0
 
 
-def test_defaults_are_said_to_be_guesses() -> None:
+def test_defaults_are_marked_as_guesses() -> None:
     text = NUMBERS.new("text", pa.string())
     table = scan([text], 1000, [])
     known, columns = described(1000.0, x=10.0)
     assert estimated(table).guessed
     assert not estimated(known).guessed
     assert not estimated(Filter(known, call("=", columns["x"], 4))).guessed
-    assert estimated(Filter(known, call("<", columns["x"], 4))).guessed  # its ends are not known
+    assert estimated(Filter(known, call("<", columns["x"], 4))).guessed  # its range is not known
     unknown = Exists(Values(((),), ()), frozenset())
     assert estimated(Filter(known, unknown)).guessed
 
 
 def test_backoff_on_one_column() -> None:
-    """Three conditions on one column that say much the same do not multiply."""
+    """The selectivities of three similar conditions on one column do not multiply."""
     name = NUMBERS.new("name", pa.string())
     values = tuple(f"k{i:02d}" for i in range(65))
     known = ColumnStatistics(10_000.0, 0.0, "k00", "k64", 3.0)
@@ -191,7 +191,7 @@ def test_literal_runs_of_patterns(pattern: str, prefix: str, runs: int) -> None:
     assert literal_runs(pattern, "\\") == (prefix, runs)
 
 
-# --- whatever the condition
+# --- arbitrary conditions
 
 
 COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {

@@ -1,4 +1,4 @@
-"""Declared constraints: compared with brute force, checked on files, remembered while the files are unchanged."""
+"""Declared constraints: compared with brute force, checked on files, and remembered while the files are unchanged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 
 def _same(value: Any) -> Any:
-    """The same result for values that are equal under GROUP BY."""
+    """Maps values that are equal under GROUP BY to the same value."""
     if isinstance(value, float):
         return "NaN" if value != value else value + 0.0
     return value
@@ -150,7 +150,7 @@ def test_large_data_is_read_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found.rows) == 3
 
 
-def test_strange_values_can_be_shown() -> None:
+def test_messages_with_unusual_values() -> None:
     texts = pa.array([b"\xff", b"\xff", b"ok"], pa.binary()).view(pa.string())
     days = pa.array([4_000_000, 4_000_000, 1], pa.int32()).cast(pa.date32())
     table = pa.table({"t": texts, "d": days, "long": ["x" * 1000] * 3, "count_all": [1, 1, 1], "h": [1, 1, 2]})
@@ -227,7 +227,7 @@ def test_constraints_on_a_table_apply_to_its_queries(tmp_path: Path) -> None:
         assert watched.read
         assert _facts(session) == ({frozenset({"id"})}, {"City -> region", "region -> City"})
         assert not watched.read
-        session.declare_key("orders", "id")  # again, and said once
+        session.declare_key("orders", "id")  # declared again, listed once
         assert len(_facts(session)[0]) == 1
 
 
@@ -251,7 +251,7 @@ def test_constraints_on_a_table_apply_to_its_queries(tmp_path: Path) -> None:
 def test_a_contradicted_constraint_is_an_error(tmp_path: Path, declare: Any, message: str) -> None:
     _orders(tmp_path)
     with Session(tables=tmp_path) as session:
-        for _ in range(2):  # nothing false is remembered
+        for _ in range(2):  # a failed check is not stored
             with pytest.raises(DeclarationProblem, match=message) as raised:
                 declare(session)
             assert raised.value.exit_code == 2
@@ -272,13 +272,13 @@ def test_a_contradicted_constraint_is_an_error(tmp_path: Path, declare: Any, mes
         (lambda s: s.declare_key("orders", "id", check="maybe"), DeclarationProblem, "neither 'data' nor 'trust'"),
     ],
 )
-def test_mistakes_get_one_message(tmp_path: Path, declare: Any, kind: type[UserError], message: str) -> None:
+def test_mistakes_have_one_clear_message(tmp_path: Path, declare: Any, kind: type[UserError], message: str) -> None:
     _orders(tmp_path)
     with Session(tables=tmp_path) as session, pytest.raises(kind, match=message):
         declare(session)
 
 
-def test_other_formats_are_declared_where_they_are_read(tmp_path: Path) -> None:
+def test_constraints_on_other_formats_are_declared_in_extract(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,2\n")
     with Session() as session, pytest.raises(FileProblem, match=r"not a Parquet file\n.*EXTRACT \.\.\. KEY"):
         session.declare_key(tmp_path / "a.csv", "a")
@@ -295,7 +295,7 @@ def test_a_trusted_constraint_is_not_checked(tmp_path: Path) -> None:
         with pytest.raises(NameProblem):
             session.declare_key("orders", "m", check="trust")
         with pytest.raises(DeclarationProblem):
-            session.declare_key("orders", "n")  # what is trusted does not count as known
+            session.declare_key("orders", "n")  # a trusted constraint does not count as checked
     with Session(tables=tmp_path) as other:
         assert _facts(other) == (set(), set())
 
@@ -321,7 +321,7 @@ def test_an_empty_table_has_any_key(tmp_path: Path) -> None:
 
 
 def test_a_table_of_several_files_is_one(tmp_path: Path) -> None:
-    """Also where a file names a column in other case, lacks it, or holds it as a narrower type."""
+    """Also where a file spells a column in another case, lacks it, or stores it in a narrower type."""
     folder = tmp_path / "t.parquet"
     _write(folder / "day=1" / "a.parquet", id=pa.array([1, 2], pa.int64()), x=[1, 2])
     _write(folder / "day=1" / "b.parquet", ID=pa.array([3, 4], pa.int32()))
@@ -332,14 +332,14 @@ def test_a_table_of_several_files_is_one(tmp_path: Path) -> None:
             session.declare_key("t", "id")
         with pytest.raises(DeclarationProblem, match="x = NULL with day = 1 and day = 2"):
             session.declare_dependency("t", "x", "day")
-        # A part of the files keeps what holds of all of them.
+        # Constraints of all files also hold for some of them.
         script = f'r = EXTRACT id, x FROM "{folder}/day=1" USING Parquet() KEY (id); OUTPUT r TO "o";'
         plan = session.pipeline.bind_source(Source("t.scope", script), None, is_script=True).outputs[0].plan
         assert [{column.name for column in key} for key in plan.keys] == [{"id"}]
 
 
 def test_columns_may_have_any_name(tmp_path: Path) -> None:
-    """Dots do not lead into structures, and names are not one another's beginnings."""
+    """A dot does not access a struct field, and a name may be a prefix of another."""
     table = pa.table(
         {"a": [1, 1, 2], "a.b": [1, 2, 3], "größe `in` m": ["x", "ß", "ẞ"], "s": [{"b": 1}, {"b": 1}, {"b": 2}]}
     )
@@ -366,7 +366,7 @@ def test_analyze_reads_columns_whatever_their_case(tmp_path: Path) -> None:
     assert [column.statistics.distinct for column in found.columns] == [3]
 
 
-# --- remembered
+# --- stored checks
 
 
 def test_checks_are_kept_beside_the_data_until_it_changes(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_checks_are_kept_beside_the_data_until_it_changes(tmp_path: Path) -> Non
         with watched as session:
             session.declare_key("orders", "id", "n")
             assert watched.read is expected
-            session.declare_key("orders", "n", "id")  # the same in other words
+            session.declare_key("orders", "n", "id")  # the same key in another order
             assert not watched.read
             session.declare_dependency("orders", "City", "region")
             assert watched.read is expected
@@ -407,7 +407,7 @@ def test_a_discovered_constraint_is_not_checked_again(tmp_path: Path) -> None:
         session.analyze(path)
         session.declare_key("orders", "id", "n")
         session.declare_dependency("orders", ["City", "n"], ["region"])
-        session.declare_dependency("orders", "n", "n")  # true of anything
+        session.declare_dependency("orders", "n", "n")  # holds for any table
         assert not watched.read
 
 
@@ -428,7 +428,7 @@ def test_a_catalog_folder_keeps_checks_instead(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
-def test_beside_data_that_may_only_be_read_the_session_remembers(tmp_path: Path) -> None:
+def test_the_session_remembers_checks_of_read_only_data(tmp_path: Path) -> None:
     _orders(tmp_path)
     tmp_path.chmod(0o555)
     try:
@@ -437,9 +437,9 @@ def test_beside_data_that_may_only_be_read_the_session_remembers(tmp_path: Path)
         tmp_path.chmod(0o755)
 
 
-def test_where_nothing_can_be_written_the_session_remembers(tmp_path: Path) -> None:
+def test_the_session_remembers_checks_that_cannot_be_stored(tmp_path: Path) -> None:
     _orders(tmp_path)
-    (tmp_path / "_orders.parquet.checks.json").mkdir()  # in the way, whoever runs this
+    (tmp_path / "_orders.parquet.checks.json").mkdir()  # blocks the file, even for root
     _remembered_by_the_session(tmp_path)
 
 
@@ -473,7 +473,7 @@ def _command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 def test_a_false_declaration_of_a_script_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
-    """Before any Spark is started, and with nothing written."""
+    """Before any Spark is started or anything is written."""
     path = _orders(tmp_path)
     file = tmp_path / "q.scope"
     file.write_text(_script(tmp_path, "KEY (id) DEPENDS (City -> region, region -> n)"))
@@ -562,7 +562,7 @@ def test_an_injective_cast_needs_no_spark(tmp_path: Path) -> None:
 
 
 def test_constraints_are_checked_as_declared_before_column_pruning(tmp_path: Path) -> None:
-    """a -> b and b -> c leave a -> c on a scan of a and c, which no one declared."""
+    """a -> b and b -> c become a -> c on a scan of a and c, which nobody declared."""
     _write(tmp_path / "t.parquet", a=[1, 2, 3], b=[1, 2, 2], c=[0, 1, 1])
     query = f"EXTRACT a, b, c FROM '{tmp_path}/t.parquet' USING Parquet() DEPENDS (a -> b, b -> c)"
     text = (

@@ -1,4 +1,4 @@
-"""How many values a sample tells of, where it is known."""
+"""Distinct values estimated from a sample, compared with the truth."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def written(folder: Path, numbers: np.ndarray, files: int = 1) -> list[str]:
     return paths
 
 
-def told(paths: list[str]) -> float | None:
+def estimate(paths: list[str]) -> float | None:
     return sampled_domains(paths, pq.ParquetFile, ["s", "not there"]).get("s")
 
 
@@ -34,31 +34,31 @@ def told(paths: list[str]) -> float | None:
 @pytest.mark.parametrize("domain", [20_000, 100_000, 1_000_000])
 def test_randomly_drawn_values(tmp_path: Path, domain: int, files: int) -> None:
     numbers = np.random.default_rng(1).integers(0, domain, ROWS)
-    assert told(written(tmp_path, numbers, files)) == pytest.approx(domain, rel=0.25)
+    assert estimate(written(tmp_path, numbers, files)) == pytest.approx(domain, rel=0.25)
 
 
-def test_common_values_do_not_hide_the_others(tmp_path: Path) -> None:
+def test_common_values_do_not_hide_rare_ones(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     numbers = np.where(random.random(ROWS) < 0.3, random.integers(0, 10, ROWS), random.integers(10, 100_000, ROWS))
-    assert told(written(tmp_path, numbers)) == pytest.approx(100_000, rel=0.3)
+    assert estimate(written(tmp_path, numbers)) == pytest.approx(100_000, rel=0.3)
 
 
 def test_a_key(tmp_path: Path) -> None:
-    assert told(written(tmp_path, np.random.default_rng(1).permutation(ROWS))) == float("inf")
+    assert estimate(written(tmp_path, np.random.default_rng(1).permutation(ROWS))) == float("inf")
 
 
 def test_clustered_values_give_no_estimate(tmp_path: Path) -> None:
-    assert told(written(tmp_path, np.arange(ROWS) // 6)) is None
+    assert estimate(written(tmp_path, np.arange(ROWS) // 6)) is None
 
 
 def test_few_rows_give_no_estimate(tmp_path: Path) -> None:
-    assert told(written(tmp_path, np.arange(100))) is None
+    assert estimate(written(tmp_path, np.arange(100))) is None
 
 
 def test_no_values(tmp_path: Path) -> None:
     path = tmp_path / "nulls.parquet"
     pq.write_table(pa.table({"s": pa.nulls(50_000, pa.string())}), path, row_group_size=10_000)
-    assert told([str(path)]) is None
+    assert estimate([str(path)]) is None
 
 
 def test_a_damaged_file_gives_no_estimate(tmp_path: Path) -> None:
@@ -66,4 +66,4 @@ def test_a_damaged_file_gives_no_estimate(tmp_path: Path) -> None:
     content = bytearray(Path(path).read_bytes())
     content[4 : len(content) // 2] = b"\xff" * (len(content) // 2 - 4)
     Path(path).write_bytes(content)
-    assert told([path]) is None
+    assert estimate([path]) is None

@@ -1,4 +1,4 @@
-"""What `analyze` finds, how it is stored and when it is believed: counted by hand, written and read again, gone stale."""
+"""The results of `analyze`: compared with exact counts, stored and loaded, and outdated by changed data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SMALL = st.integers(0, 2) | st.none()
 
 
 def _same(value: Any) -> Any:
-    """What GROUP BY takes for equal."""
+    """Maps values that are equal under GROUP BY to the same value."""
     if isinstance(value, float):
         return "NaN" if value != value else value + 0.0
     return value
@@ -80,7 +80,7 @@ def test_a_column_is_counted(data: st.DataObject) -> None:
 
 
 def _check(histogram: EquiDepthHistogram, counts: dict[Any, int]) -> None:
-    """Each bucket against the values that lie in it."""
+    """Compares each bucket with its values."""
     bounds = histogram.bounds
     assert all(low < high for low, high in pairwise(bounds[1:]))
     assert bounds[0] <= bounds[1]
@@ -153,7 +153,7 @@ def test_discovered_keys_and_dependencies_are_exact(data: st.DataObject) -> None
 
 
 def test_a_late_violation_is_seen() -> None:
-    """Samples only refute: what they do not refute is checked on every row."""
+    """A sample can only refute a constraint. Constraints that it does not refute are checked on every row."""
     rows = 60_000
     a = np.arange(rows) % 1000
     b = a % 10
@@ -171,8 +171,9 @@ def test_a_late_violation_is_seen() -> None:
     assert constraint_discovery.dependencies(columns, rows) == ((("a",), ("b",)),)
 
 
-def test_columns_that_rise_together() -> None:
-    """Years rise with days, and so does a column with gaps; months fall once a year, and one row out of order is enough."""
+def test_columns_that_increase_together() -> None:
+    """Years increase with days, and so does a column with gaps. Months decrease once a year, and one row out of order
+    is enough."""
     days = [datetime.date(2020, 1, 1) + datetime.timedelta(days=i) for i in range(800)]
     order = np.random.default_rng(1).permutation(800)
     table = {
@@ -193,7 +194,7 @@ def test_columns_that_rise_together() -> None:
 
 
 def test_zeros_and_nans_are_single_values() -> None:
-    """0.0 and -0.0 are one value to GROUP BY, so a column that holds both is no key; NaN equals itself."""
+    """0.0 and -0.0 are equal under GROUP BY, so a column with both is not a key. NaN equals itself."""
     zeros = profile_column(pa.chunked_array([pa.array([0.0, -0.0])]), pa.float64())
     bits = pa.array([0x7FF8000000000000, 0x7FF8000000000001], pa.int64()).view(pa.float64())
     nans = profile_column(pa.chunked_array([bits]), pa.float64())
@@ -284,17 +285,17 @@ def test_stored_statistics_are_loaded_by_scans(tmp_path: Path) -> None:
     assert len(known["city"].common) == 20
     assert known["id"].histogram is not None
     assert set(known) == {column.name for column in scan.columns}
-    # Each use of a table has columns of its own, and what is known speaks of these.
+    # Each use of a table has its own columns, and the facts refer to them.
     again = _scan(tmp_path, "select a.id from t a join t b on a.id = b.id")
     assert again.statistics is not None
     assert {column for column, _ in again.statistics.columns} == set(again.columns)
     assert all(key <= set(again.columns) for key in again.keys)
     assert files.data_files([str(tmp_path)])[0].path.endswith("t.parquet")
-    assert len(files.data_files([str(tmp_path)])) == 1  # what is stored is no data
+    assert len(files.data_files([str(tmp_path)])) == 1  # stored statistics are not data files
 
 
-def test_facts_are_not_believed_of_changed_data(tmp_path: Path) -> None:
-    """Other rows of the same size would make the old key a wrong answer; the numbers still help."""
+def test_facts_do_not_apply_to_changed_data(tmp_path: Path) -> None:
+    """For other rows of the same size, the old key would give wrong results. The statistics are still useful."""
     _write(tmp_path / "t.parquet")
     with Session() as session:
         session.analyze(tmp_path / "t.parquet")
@@ -305,12 +306,12 @@ def test_facts_are_not_believed_of_changed_data(tmp_path: Path) -> None:
     assert scan.statistics is not None
     assert scan.statistics.rows == 400
     known = {column.name: each for column, each in scan.statistics.columns}
-    assert known["id"].distinct == 400  # it identified rows, so it grew with them
+    assert known["id"].distinct == 400  # a key grows with the rows
     assert known["id"].high == 399
     assert known["region"].distinct == 5
     assert known["id"].histogram is not None
     assert known["id"].histogram.bounds[-1] == 399
-    # Only the time of change tells that a file of the same size is another.
+    # Only the modification time shows that a file of the same size changed.
     _write(tmp_path / "t.parquet")
     os.utime(tmp_path / "t.parquet", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert _named(_scan(tmp_path)) == FOUND
@@ -319,7 +320,7 @@ def test_facts_are_not_believed_of_changed_data(tmp_path: Path) -> None:
 
 
 def test_folders(tmp_path: Path) -> None:
-    """Of a folder that was analyzed, facts hold for some of its files, but not once there is a file more."""
+    """Facts of an analyzed folder hold for some of its files, but not after a file is added."""
     folder = tmp_path / "t.parquet"
     _write(folder / "day=2024-01-01" / "part-0.parquet")
     _write(folder / "day=2024-01-02" / "part-0.parquet", id=list(range(100, 200)))
@@ -355,8 +356,8 @@ def test_declared_and_discovered_constraints_are_combined(tmp_path: Path) -> Non
     scan = _scan(tmp_path, script=script)
     keys, pairs = _named(scan)
     assert keys == {frozenset({"id"}), frozenset({"id", "extra"})}
-    assert pairs == set()  # region is not read, so nothing is said of it
-    # What is declared of a column that is cast speaks of other values than the file's.
+    assert pairs == set()  # region is not read, so it has no facts
+    # A declaration on a cast column refers to other values than the file's.
     cast = script.replace("id:long", "id:string")
     assert isinstance(_bound(tmp_path, cast), Project)
 
@@ -388,7 +389,7 @@ def test_a_catalog_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "unshuffle statistics", "version": 99}', "\x00"])
-def test_damaged_statistics_are_none(tmp_path: Path, text: str) -> None:
+def test_damaged_statistics_are_ignored(tmp_path: Path, text: str) -> None:
     _write(tmp_path / "t.parquet")
     (tmp_path / "_t.parquet.statistics.json").write_text(text)
     assert load(tmp_path / "_t.parquet.statistics.json") is None
@@ -411,7 +412,7 @@ def test_folders_of_tables(tmp_path: Path) -> None:
 
 
 def test_types_of_all_kinds(tmp_path: Path) -> None:
-    """What cannot be counted is left out, never in the way; columns that a file lacks are NULL there."""
+    """Columns that cannot be counted are left out without an error. Columns that a file lacks are NULL there."""
     stamp = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     table = pa.table(
         {
@@ -451,7 +452,8 @@ def load_again(folder: Path, stored: StoredStatistics) -> StoredStatistics | Non
 
 
 def test_files_of_different_types(tmp_path: Path) -> None:
-    """The first file says what a column is. One that another file has other values in is left out, with its facts."""
+    """The first file determines a column's type. A column with another type in another file is left out, with its
+    facts."""
     _write(tmp_path / "part-0.parquet")
     _write(tmp_path / "part-1.parquet", city=list(range(100)), id=[f"{i}" for i in range(100)], region=["r"] * 100)
     pq.write_table(pa.table({"id": ["x"], "city": ["y"], "region": ["r"]}), tmp_path / "part-2.parquet")
@@ -459,7 +461,7 @@ def test_files_of_different_types(tmp_path: Path) -> None:
     assert {column.name for column in stored.columns} == {"city", "region"}
 
 
-def test_days_that_python_does_not_have(tmp_path: Path) -> None:
+def test_dates_outside_pythons_range(tmp_path: Path) -> None:
     days = pa.array([-800_000, 0, 4_000_000], pa.int32()).cast(pa.date32())
     stamps = pa.array([-(2**60), 0, 2**60], pa.int64()).cast(pa.timestamp("us"))
     pq.write_table(pa.table({"d": days, "t": stamps}), tmp_path / "t.parquet")
@@ -472,7 +474,7 @@ def test_days_that_python_does_not_have(tmp_path: Path) -> None:
 
 
 def test_timestamps_far_off_do_not_wrap_around(tmp_path: Path) -> None:
-    """In nanoseconds, years 1 and 586 are one and the same number."""
+    """In nanoseconds, years 1 and 586 are the same number."""
     years = [datetime.datetime(1, 1, 1), datetime.datetime(2000, 1, 1), datetime.datetime(9999, 12, 31)]
     pq.write_table(
         pa.table({"t": pa.array(years, pa.timestamp("us"))}),
@@ -500,7 +502,8 @@ def test_large_data_is_sketched(tmp_path: Path) -> None:
 
 
 def test_distinct_values_are_estimated_from_footers(tmp_path: Path) -> None:
-    """From ranges and from the sizes of dictionaries, within a small factor; and nothing where they cannot tell."""
+    """Estimates from value ranges and dictionary sizes are within a small factor. Without either there is no
+    estimate."""
     random = np.random.default_rng(5)
     rows = 40_000
     columns = {
@@ -579,24 +582,25 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         "_b.parquet.statistics.json",
     ]
     assert _run(monkeypatch, "analyze", str(tmp_path), "--catalog", str(tmp_path / "c"), "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [each["rows"] for each in told] == [100, 100]
-    assert told[0]["columns"]["city"] == {"distinct": 20.0, "null_fraction": 0.0}
-    assert told[0]["keys"] == [["id"]]
-    assert told[0]["dependencies"] == [{"from": ["city"], "to": ["region"]}]
-    assert Path(told[0]["stored_in"]).parent == tmp_path / "c"
+    printed = json.loads(capsys.readouterr().out)
+    assert [each["rows"] for each in printed] == [100, 100]
+    assert printed[0]["columns"]["city"] == {"distinct": 20.0, "null_fraction": 0.0}
+    assert printed[0]["keys"] == [["id"]]
+    assert printed[0]["dependencies"] == [{"from": ["city"], "to": ["region"]}]
+    assert Path(printed[0]["stored_in"]).parent == tmp_path / "c"
 
 
-def test_what_cannot_be_analyzed(
+def test_data_that_cannot_be_analyzed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One message, exit code 2, nothing on standard output, nothing written: not even for the good data beside."""
+    """One message, exit code 2, nothing on standard output, and nothing written, not even for the valid data beside
+    it."""
     (tmp_path / "good").mkdir()
     _write(tmp_path / "good" / "t.parquet")
     (tmp_path / "text.parquet").write_text("not Parquet")
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "good" / "t.parquet").read_bytes()[:-20])
     whole = bytearray((tmp_path / "good" / "t.parquet").read_bytes())
-    whole[4:200] = b"\xff" * 196  # pages, which only reading the rows shows
+    whole[4:200] = b"\xff" * 196  # damages pages, which only reading the rows detects
     (tmp_path / "broken.parquet").write_bytes(whole)
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
@@ -611,10 +615,10 @@ def test_what_cannot_be_analyzed(
     }
     for arguments, message in cases.items():
         assert _run(monkeypatch, *arguments) == 2, arguments
-        told = capsys.readouterr()
-        assert message in told.err, arguments
-        assert "Traceback" not in told.err
-        assert told.out == ""
+        printed = capsys.readouterr()
+        assert message in printed.err, arguments
+        assert "Traceback" not in printed.err
+        assert printed.out == ""
         assert [path.name for path in (tmp_path / "good").iterdir()] == ["t.parquet"]
 
 

@@ -33,7 +33,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_go_both_ways(name: str) -> None:
+def test_type_names_round_trip(name: str) -> None:
     assert spark_name(NAMES[name]) == name
     assert from_spark_name(name) == NAMES[name]
 
@@ -74,7 +74,7 @@ def test_other_spellings(text: str, name: str) -> None:
         ("", "unexpected end"),
     ],
 )
-def test_bad_names_say_what_is_wrong(text: str, problem: str) -> None:
+def test_messages_for_bad_names(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=r"^not a type name") as error:
         from_spark_name(text)
     assert problem in str(error.value)

@@ -210,7 +210,7 @@ class Same(Processor):
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder with tables, a text file, an output that is in the way, and a module of user code."""
+    """A folder with tables, a text file, an existing output, and a module of user code."""
     tables = tmp_path / "tables"
     tables.mkdir()
     orders = {"o_id": [1], "customer": [1], "amount": pa.array([1], pa.decimal128(10, 2)), "note": ["a"]}
@@ -229,7 +229,7 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return int(exit.value.code or 0)
 
 
-# What is in the way of an output matters to the one command that writes.
+# An existing output matters only to the command that writes.
 ONLY_RUN = "output onto an existing path"
 
 

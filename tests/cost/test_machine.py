@@ -1,4 +1,4 @@
-"""The machine planned for: its defaults, and what a calibration file may and may not say."""
+"""The machine that plans are made for: its defaults, and what a calibration file may contain."""
 
 from __future__ import annotations
 
@@ -79,20 +79,20 @@ def test_the_environment_may_name_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert this_machine().cores == 3
 
 
-def test_an_exchange_makes_the_number_of_cores_or_a_doubling_of_it() -> None:
+def test_an_exchange_makes_as_many_partitions_as_cores_or_a_multiple() -> None:
     machine = Machine(cores=6)
     assert machine.ideal_partitions(10, 100) == 6
     assert machine.ideal_partitions(1e9, 6 * machine.partition_bytes + 1) == 12
 
 
-def test_files_are_cut_so_that_all_cores_have_a_piece() -> None:
+def test_files_are_split_so_that_all_cores_have_a_split() -> None:
     machine = Machine(cores=4)
     assert machine.file_pieces(1000) == 1
     assert machine.file_pieces(64e6) >= 4
     assert machine.file_pieces(10 * machine.file_piece_bytes) >= 10
 
 
-def test_no_core_has_more_pieces_than_another() -> None:
+def test_no_core_has_more_splits_than_another() -> None:
     machine = Machine(cores=4)
     most = machine.file_piece_bytes
     assert machine.file_pieces(4 * most) == 4

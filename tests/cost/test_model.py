@@ -78,7 +78,7 @@ EXCHANGES = (
     PartialMerge((0, 1, 0, 1), RandomMerge()),
 )
 
-# Some of every operator, and how many inputs they have.
+# Examples of every operator, with their numbers of inputs.
 EXAMPLES: list[tuple[Any, int]] = [
     (physical.FileScan(SCAN, Delivered(Serial())), 0),
     (physical.TableRead(logical.TableScan(("t",), (A, B))), 0),
@@ -126,7 +126,7 @@ def test_every_operator_is_among_the_examples() -> None:
     assert {each.__name__ for each in physical.OPERATORS} == {type(each).__name__ for each, _ in EXAMPLES}
 
 
-# --------------------------------------------------------------------------------------------------- what is generated
+# --------------------------------------------------------------------------------------------------------- strategies
 
 
 def odd_machine(seed: int) -> Machine:
@@ -144,13 +144,14 @@ sizes = st.floats(0, 1e10) | st.integers(0, 1000).map(float)
 
 @st.composite
 def amounts(draw: st.DrawFn) -> SizeEstimate:
-    """Rows laid out somehow: copied, in one place, or in partitions of which the largest holds its share at least."""
+    """The size of some rows: broadcast, in one partition, or in partitions of which the largest has at least its
+    share."""
     partitions = draw(st.sampled_from([0, 1, 2, 3, 7, 64, 1000]))
     even = 1 / partitions if partitions else 1.0
     return SizeEstimate(draw(sizes), draw(sizes), partitions, max(even, draw(st.floats(0, 1))))
 
 
-# As many as the largest operator takes, and the result.
+# As many as the operator with the most inputs has, and the result.
 flows = st.tuples(amounts(), amounts(), amounts())
 Flow = tuple[SizeEstimate, ...]
 
@@ -166,7 +167,7 @@ def least(model: CostModel, operator: Any, count: int, flow: Flow) -> float:
 
 
 def assert_at_most(one: float, other: float, operator: Any) -> None:
-    """Up to rounding, which differs with the order of additions."""
+    """Up to rounding, which depends on the order of additions."""
     assert one <= other * (1 + 1e-9) + 1e-15, operator
 
 
@@ -182,8 +183,8 @@ def test_no_layout_of_the_same_rows_costs_less_than_the_lower_bound(flow: Flow, 
 
 @given(flow=flows)
 def test_the_lower_bound_is_tight_without_spills(flow: Flow) -> None:
-    """A bound of nothing is true and prunes nothing. A sort alone has a better case: many small partitions; and a join
-    needs jobs of its own only where it reads two streams."""
+    """A bound of zero would be valid and useless. Only a sort has a better case: many small partitions. A join needs
+    jobs of its own only if it reads two streams."""
     model = CostModel(Machine(cores=1, block=0.0, task_memory=float("inf")))
     alone = tuple(SizeEstimate(each.rows, each.bytes, 1, 1.0) for each in flow)
     for operator, count in EXAMPLES:
@@ -232,7 +233,7 @@ def test_seconds_are_the_sum_of_their_parts(flow: Flow, machine: Machine) -> Non
         assert found.seconds in (pytest.approx(parts), float("inf")), operator
 
 
-# ------------------------------------------------------------------------------------------------------- what it means
+# ----------------------------------------------------------------------------------------------------- comparisons
 
 
 def grouped_serially(model: CostModel, rows: float, groups: float) -> float:
@@ -366,14 +367,14 @@ def test_wide_decimals_cost_more() -> None:
     assert costs[0] == costs[1] < costs[2]
 
 
-def test_what_does_not_fit_is_never_broadcast() -> None:
+def test_an_input_that_does_not_fit_is_never_broadcast() -> None:
     model = CostModel(Machine())
     copy = physical.Exchange(Repartitioning(Replicated(), RandomMerge()), (A, B))
     much = SizeEstimate(1e9, model.machine.broadcast_bytes * 2, 8, 1 / 8)
     assert model.cost(copy, [much], replace(much, partitions=0, largest=1.0)).seconds == float("inf")
 
 
-def test_what_a_task_cannot_hold_is_spilled() -> None:
+def test_rows_that_a_task_cannot_hold_are_spilled() -> None:
     model = CostModel(Machine(cores=2))
     sort = physical.LocalSort(SORTED, (A, B))
     narrow, wide = SizeEstimate(1e6, 1e7, 2, 0.5), SizeEstimate(1e6, 1e10, 2, 0.5)

@@ -1,4 +1,4 @@
-"""The two ways to write an exchange (SIGMOD 2012, section 4 and Figure 11): what each costs, and which one Spark takes."""
+"""The two ways to write an exchange (SIGMOD 2012, section 4 and Figure 11): their costs, and which one Spark uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workloads.described import Described, parse
 MACHINE = Machine(cores=8)
 
 
-def test_files_cost_more_the_more_partitions_there_are_and_an_index_hardly() -> None:
+def test_file_costs_grow_with_the_partitions_and_index_costs_hardly() -> None:
     """Figure 11: from 250 partitions to 4,000."""
     few, many = ShuffleWrite(1e6, 1, 250), ShuffleWrite(1e6, 1, 4000)
     grown = {w: many.seconds(MACHINE, w) / few.seconds(MACHINE, w) for w in ("traditional", "index-based")}  # type: ignore[arg-type]
@@ -37,7 +37,7 @@ def test_at_the_crossover_both_cost_the_same(rows: float) -> None:
 
 
 @pytest.mark.parametrize(("partitions", "writer"), [(1, "traditional"), (200, "traditional"), (201, "index-based")])
-def test_spark_takes_files_up_to_a_number_of_partitions(partitions: int, writer: str) -> None:
+def test_spark_writes_files_up_to_a_number_of_partitions(partitions: int, writer: str) -> None:
     assert ShuffleWrite(1e6, 8, partitions).writer(MACHINE) == writer
     assert ShuffleWrite(1e6, 8, partitions).writer(replace(MACHINE, most_files=0)) == "index-based"
 
@@ -67,7 +67,7 @@ def test_explain_names_the_writer(visits: Described) -> None:
     few, text = explained(optimize(script, Options(Target(replace(MACHINE, partition_bytes=1e9)))))
     assert few["writer"] == "traditional"
     assert "partitions are at most 200" in str(few["writer_why"])
-    assert "it writes" not in text  # an index would save next to nothing
+    assert "it writes" not in text  # an index would save almost nothing
 
 
 def test_why_names_a_setting_that_would_save_much(visits: Described) -> None:

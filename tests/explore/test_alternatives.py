@@ -30,9 +30,11 @@ from unshuffle.plan.logical import (
     Filter,
     GroupBy,
     Join,
+    Limit,
     Plan,
     Project,
     Scan,
+    Sort,
 )
 from unshuffle.search.memo import Estimator, Memo
 from unshuffle.search.trace import Trace
@@ -67,19 +69,30 @@ def grouped_joins(draw: Any) -> tuple[Plan, ColumnNumbers]:
 
 @st.composite
 def semi_joins_below_joins(draw: Any) -> tuple[Plan, ColumnNumbers]:
-    """Semi- and anti-joins below a join with few rows, which may come before or after it."""
+    """Semi-joins and anti-joins below a join with few rows, which may run above or below it."""
     draws = Draw(draw)
-    rows, asked, few = (draws.scan("t", a=True, b=True, c=True) for _ in range(3))
-    met = draws.condition((*rows.columns, *asked.columns))
+    rows, inner, few = (draws.scan("t", a=True, b=True, c=True) for _ in range(3))
+    met = draws.condition((*rows.columns, *inner.columns))
     if draws.pick(True, False):
-        met = Call("=", (Ref(draws.pick(*rows.columns)), Ref(draws.pick(*asked.columns))), pa.bool_())
-    chosen: Plan = Join(draws.pick(JoinKind.SEMI, JoinKind.ANTI), rows, asked, met)
+        met = Call("=", (Ref(draws.pick(*rows.columns)), Ref(draws.pick(*inner.columns))), pa.bool_())
+    chosen: Plan = Join(draws.pick(JoinKind.SEMI, JoinKind.ANTI), rows, inner, met)
     beside: Plan = Filter(few, draws.condition(few.columns))
     on = Call("=", (Ref(draws.pick(*rows.columns)), Ref(draws.pick(*few.columns))), pa.bool_())
     sides = (chosen, beside) if draws.pick(False, True) else (beside, chosen)
     joined = Join(JoinKind.INNER, sides[0], sides[1], on)
     outputs = dict.fromkeys((draws.pick(*joined.columns), *draws.some(joined.columns)))
     return Project(joined, tuple((column, Ref(column)) for column in outputs)), draws.numbers
+
+
+@st.composite
+def limits(draw: Any) -> tuple[Plan, ColumnNumbers]:
+    """LIMIT with OFFSET, with and without ORDER BY. The count and the offset are smaller than most tables, so that a partial
+    top-n that keeps too few rows changes the result."""
+    draws = Draw(draw)
+    rows: Plan = draws.scan("t", a=True, b=True, c=True)
+    if draws.pick(True, False):
+        rows = Sort(rows, draws.order(rows.columns))
+    return Limit(rows, draws.pick(1, 2), draws.pick(1, 2)), draws.numbers
 
 
 @SETTINGS
@@ -107,6 +120,14 @@ def test_alternatives_of_semi_joins_have_the_same_rows(
     drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int
 ) -> None:
     check(*drawn, data, seed, filters_leave_few)
+
+
+@SETTINGS
+@given(limits(), tables(), st.integers(0, 2**32))
+def test_alternatives_of_limits_have_the_same_rows(
+    drawn: tuple[Plan, ColumnNumbers], data: dict[str, list[Any]], seed: int
+) -> None:
+    check(*drawn, data, seed)
 
 
 @pytest.mark.skipif(QUICK, reason="some rules fire too rarely for the examples of a quick run")

@@ -12,7 +12,7 @@ from unshuffle.plan.predicates import conjuncts
 
 COUNTS = "(select a, count(*) n from t group by a) x"
 
-TAKEN = {
+REWRITTEN = {
     "diamond_union": """
         select a, count(*) n from t where b > 0 group by a union all select a, max(c) from t where b < 2 group by a""",
     "diamond_join": f"select x.a, n, m from {COUNTS} join (select a, max(b) m from t where c > 1 group by a) y on x.a = y.a",
@@ -31,8 +31,8 @@ TAKEN = {
         join (select a, b, row_number() over (partition by a order by c, b, s) n from t) f on t.a = f.a and f.n = 1""",
 }
 
-# Rule -> what is different -> the query.
-LEFT_ALONE = {
+# Rule -> difference -> query.
+NOT_REWRITTEN = {
     "diamond_union": {
         "another table": "select a, count(*) from t group by a union all select d, count(*) from u group by d",
         "other keys": "select a, count(*) from t group by a union all select b, count(*) from t group by b",
@@ -134,7 +134,7 @@ LEFT_ALONE = {
 }
 NEAR_MISSES = [
     pytest.param(rule, query, id=f"{rule}-{what}")
-    for rule, cases in LEFT_ALONE.items()
+    for rule, cases in NOT_REWRITTEN.items()
     for what, query in cases.items()
 ]
 
@@ -144,9 +144,9 @@ def fired(query: str) -> dict[str, int]:
     return {rule: count for rule, count in rules.items() if rule in SUPER_OPERATOR_NAMES}
 
 
-@pytest.mark.parametrize("rule", TAKEN)
+@pytest.mark.parametrize("rule", REWRITTEN)
 def test_rule_fires(rule: str) -> None:
-    assert rule in fired(TAKEN[rule])
+    assert rule in fired(REWRITTEN[rule])
 
 
 @pytest.mark.parametrize(("rule", "query"), NEAR_MISSES)
@@ -154,14 +154,14 @@ def test_rule_does_not_fire_on_near_misses(rule: str, query: str) -> None:
     assert rule not in fired(query)
 
 
-@pytest.mark.parametrize("rule", TAKEN)
+@pytest.mark.parametrize("rule", REWRITTEN)
 def test_rule_can_be_disabled(rule: str) -> None:
-    found = optimize(bind_query(TAKEN[rule]), Options(disabled=frozenset((rule,))))
+    found = optimize(bind_query(REWRITTEN[rule]), Options(disabled=frozenset((rule,))))
     assert rule not in found.trace.rules
 
 
 def test_every_rule_has_its_cases() -> None:
-    assert set(TAKEN) == set(LEFT_ALONE) == SUPER_OPERATOR_NAMES - {"several_outputs"}
+    assert set(REWRITTEN) == set(NOT_REWRITTEN) == SUPER_OPERATOR_NAMES - {"several_outputs"}
 
 
 TWO_OUTPUTS = """
@@ -173,11 +173,11 @@ OUTPUT b TO "b.parquet" USING Parquet();
 
 
 @pytest.mark.parametrize(
-    ("key", "table", "is_taken"), [("a", "t", True), ("b", "t", False), ("id", "(SELECT id, v AS c FROM k)", False)]
+    ("key", "table", "is_rewritten"), [("a", "t", True), ("b", "t", False), ("id", "(SELECT id, v AS c FROM k)", False)]
 )
-def test_several_outputs(key: str, table: str, is_taken: bool) -> None:
+def test_several_outputs(key: str, table: str, is_rewritten: bool) -> None:
     rules = optimize(bind_script(TWO_OUTPUTS.format(key=key, table=table))).trace.rules
-    assert ("several_outputs" in rules) == is_taken
+    assert ("several_outputs" in rules) == is_rewritten
 
 
 ESCAPING = """
@@ -189,10 +189,12 @@ OUTPUT both TO "a.parquet" USING Parquet();
 """
 
 
-@pytest.mark.parametrize(("more", "is_taken"), [("", True), ('OUTPUT counts TO "b.parquet" USING Parquet();', False)])
-def test_rowsets_with_other_readers_do_not_become_part_of_a_pass(more: str, is_taken: bool) -> None:
+@pytest.mark.parametrize(
+    ("more", "is_rewritten"), [("", True), ('OUTPUT counts TO "b.parquet" USING Parquet();', False)]
+)
+def test_rowsets_with_other_readers_do_not_become_part_of_a_pass(more: str, is_rewritten: bool) -> None:
     rules = optimize(bind_script(ESCAPING.format(more=more))).trace.rules
-    assert ("diamond_join" in rules) == is_taken
+    assert ("diamond_join" in rules) == is_rewritten
 
 
 FIRST_ROWS = """
@@ -205,7 +207,7 @@ OUTPUT both TO "a.parquet" USING Parquet();
 
 
 @pytest.mark.parametrize(
-    ("limit", "second", "is_taken"),
+    ("limit", "second", "is_rewritten"),
     [
         ("ORDER BY b LIMIT 100", "t", False),
         ("ORDER BY b LIMIT 100", "some", True),
@@ -216,10 +218,10 @@ OUTPUT both TO "a.parquet" USING Parquet();
         ("WHERE b > 1", "some", True),
     ],
 )
-def test_limit_can_be_the_input_of_a_pass_but_not_on_an_edge(limit: str, second: str, is_taken: bool) -> None:
+def test_limit_can_be_the_input_of_a_pass_but_not_on_an_edge(limit: str, second: str, is_rewritten: bool) -> None:
     """A row does not determine whether a LIMIT keeps it."""
     rules = optimize(bind_script(FIRST_ROWS.format(limit=limit, second=second))).trace.rules
-    assert ("diamond_join" in rules) == is_taken
+    assert ("diamond_join" in rules) == is_rewritten
 
 
 def test_limit_with_another_reader_is_computed_once() -> None:
@@ -235,11 +237,11 @@ def test_limit_with_another_reader_is_computed_once() -> None:
 OTHER_READER = 'OUTPUT some TO "b.parquet" USING Parquet();'
 
 
-@pytest.mark.parametrize("rule", TAKEN)
+@pytest.mark.parametrize("rule", REWRITTEN)
 def test_limit_above_a_pass(rule: str) -> None:
     """A LIMIT above the topmost core operator does not prevent the rewrite."""
     for order in ("", "order by 1"):
-        assert rule in fired(f"select * from ({TAKEN[rule]}) {order} limit 10")
+        assert rule in fired(f"select * from ({REWRITTEN[rule]}) {order} limit 10")
 
 
 FIRST_OF_A_BRANCH = """

@@ -1,5 +1,5 @@
-"""When values are looked up in the rows that have the extreme of their group, and when not. tests/spark/lowering/test_super_operators.py
-runs it."""
+"""When values are looked up in the rows that have the minimum or maximum of their group, and when not.
+tests/spark/lowering/test_super_operators.py runs such plans."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_limit_is_not_computed_twice() -> None:
 
 @pytest.mark.parametrize(("by", "rows"), [("ts", 1e6), ("status", 1e7 / 3)])
 def test_estimate_includes_rows_that_tie(by: str, rows: float) -> None:
-    """With many values one row of each group has the greatest; with few values many rows have it."""
+    """With many distinct values one row of each group has the maximum; with few, many rows have it."""
     described = Described(Path(tempfile.mkdtemp(prefix="unshuffle-tests-")), parse(EVENTS))
     found = optimize(described.bind(f"select account, max_by(kind, {by}) from log group by account"))
     (join,) = (node for root in found.roots for node in root.walk() if isinstance(node.operator, physical.HashJoin))

@@ -1,5 +1,5 @@
-"""Super-operators give the rows of what they stand for: generated diamonds, run in plain Python, in every form that the memo
-has for them."""
+"""Super-operators return the rows of the plans that they replace: generated diamonds, run in plain Python, in every
+alternative of the memo."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ def test_super_operators_have_the_same_rows(shape: Callable[[], Any]) -> None:
 
 @pytest.mark.parametrize("rule", sorted(rule.__name__ for rule in SUPER_OPERATORS))
 def test_every_super_operator_was_tried(rule: str) -> None:
-    """Runs after the tests above: a rule that fired rarely was not tested."""
+    """Runs after the tests above: a rule that rarely fired was not tested."""
     assert FIRED[rule] > normal_or_quick(50, quick=3), FIRED

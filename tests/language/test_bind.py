@@ -1,4 +1,4 @@
-"""What scripts and queries mean once bound: columns, types, sharing, keys, user-defined operators."""
+"""Bound scripts and queries: columns, types, sharing, keys, user-defined operators."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_rowset_in_two_outputs_is_shared(bound: Bind) -> None:
     assert first.rowset is second.rowset  # type: ignore[union-attr]
 
 
-def test_a_view_is_bound_anew_at_every_use(bound: Bind) -> None:
+def test_a_view_is_bound_again_at_every_use(bound: Bind) -> None:
     script = bound(
         'VIEW v AS SELECT o_id FROM orders; r = SELECT a.o_id FROM v a JOIN v b ON a.o_id == b.o_id; OUTPUT r TO "x";',
         is_script=True,

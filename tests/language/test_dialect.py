@@ -1,4 +1,4 @@
-"""What the dialect reads differently from sqlglot's Spark: precedence, calls kept as written, SCOPE's operators."""
+"""Where the dialect differs from sqlglot's Spark dialect: precedence, calls kept as written, SCOPE's operators."""
 
 from __future__ import annotations
 

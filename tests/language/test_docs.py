@@ -1,4 +1,4 @@
-"""The examples of docs/language.md, bound and run as they stand there."""
+"""Binds and runs the examples of docs/language.md."""
 
 from __future__ import annotations
 
@@ -79,6 +79,6 @@ def test_the_error_is_as_shown(folder: Path) -> None:
 @pytest.mark.parametrize("text", SCRIPTS)
 def test_every_script_runs(text: str, folder: Path, spark: SparkSession) -> None:
     script = folder / "script.scope"
-    # The JVM of the tests runs in another folder, and takes relative paths from there.
+    # The JVM of the tests runs in another folder, and resolves relative paths there.
     script.write_text(re.sub(r'(FROM|TO|TO SSTREAM) "', rf'\1 "{folder}/', text))
     assert Session(spark).run(script, TODAY).results

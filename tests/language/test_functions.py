@@ -81,7 +81,7 @@ def test_arity_of_functions(name: str, readable: str) -> None:
     assert str(named(name).arity) == readable
 
 
-def test_what_is_not_repeatable() -> None:
+def test_nondeterministic_functions() -> None:
     assert not any(named(name).deterministic for name in ("rand", "uuid", "first", "collect_list", "shuffle"))
     assert all(named(name).deterministic for name in ("upper", "sum", "max", "current_date", "hash"))
 
@@ -165,7 +165,7 @@ def test_every_line_is_sound() -> None:
             function.result_type([None] * n)
 
 
-def test_nothing_is_read_before_it_is_asked_for() -> None:
+def test_the_table_is_read_lazily() -> None:
     program = (
         "from unshuffle.plan.functions import signatures as f\n"
         "assert f._lines.cache_info().currsize == 0\n"

@@ -1,7 +1,7 @@
-"""Random scripts never end in anything but a plan or an error of ours.
+"""Random scripts end in a plan or in a user error, never in another exception.
 
-One generator walks the language's grammar, so most of its scripts bind or fail for a reason a user could have; the other
-shuffles its words, so most of its scripts do not even parse.
+One generator follows the language's grammar, so most of its scripts bind or fail for a realistic reason. The other one
+shuffles the words, so most of its scripts do not parse.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unshuffle.plan.logical import Script
 
 Bind = Callable[..., Script]
 
-# Mostly what is there, so that scripts get far before they fail: sampling takes each entry as often as it is listed.
+# Mostly existing names, so that scripts get far before they fail: each entry is drawn as often as it is listed.
 tables = st.sampled_from(["orders"] * 12 + ["wide", "customers", "a", "nowhere"])
 columns = st.sampled_from(
     ["o_id", "customer", "amount", "placed", "note", "@n"] * 8
@@ -122,7 +122,7 @@ def scripts(draw: st.DrawFn) -> str:
 
 
 def bind_and_show(bound: Bind, script: str) -> None:
-    # NotImplementedError: something only Spark understands, where there is no Spark.
+    # NotImplementedError: a query that only Spark understands, without Spark.
     with contextlib.suppress(UserError, NotImplementedError):
         plan = bound(script, is_script=True)
         nodes = tree(plan)

@@ -76,7 +76,7 @@ def test_include_is_relative_and_in_order(tmp_path: Path) -> None:
     assert [" ".join(p.text.split()) for p in pieces if p.text.strip()] == ["a", "c", "b", "d"]
 
 
-def test_a_missing_include_says_where(tmp_path: Path) -> None:
+def test_a_missing_include_is_reported_with_its_position(tmp_path: Path) -> None:
     main = Source(str(tmp_path / "a.scope"), '\n#INCLUDE "no.scope"')
     with pytest.raises(FileProblem, match="there is no file") as caught:
         preprocess(main, Parameters({}, TODAY))
@@ -111,7 +111,7 @@ def test_values_are_typed(value: object, type: pa.DataType, converted: object) -
     ("value", "type"),
     [("x", pa.int32()), (2**31, pa.int32()), (True, pa.int32()), (1, pa.string()), ("2023-02-29", pa.date32()), ("1", pa.list_(pa.int32())), ("no", pa.bool_()), (datetime.datetime(2024, 1, 1), pa.date32())],
 )  # fmt: skip
-def test_values_of_another_type_are_refused(value: object, type: pa.DataType) -> None:
+def test_values_of_another_type_are_rejected(value: object, type: pa.DataType) -> None:
     with pytest.raises(TypeProblem):
         convert(value, type, "x")
 
@@ -177,7 +177,7 @@ def test_wildcards(log: Path) -> None:
     assert found("log/Date=2024-02-*") == ["Date=2024-02-27", "Date=2024-02-28"]
 
 
-def test_csv_columns_are_strings_unless_said(bound: Bind, log: Path) -> None:
+def test_csv_columns_are_strings_unless_declared(bound: Bind, log: Path) -> None:
     script = bound(
         f'x = EXTRACT a, b:int FROM "{log}/a*.csv" USING Csv(header = false); OUTPUT x TO "y";', is_script=True
     )

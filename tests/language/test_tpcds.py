@@ -1,4 +1,4 @@
-"""The 99 TPC-DS queries are bound without a JVM, every operator and every column's type understood."""
+"""The 99 TPC-DS queries are bound without a JVM. Every operator and the type of every column is understood."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from unshuffle.plan.logical import Script
 from workloads import tpcds
 
 QUERIES = tpcds.queries()
-# What is left to Spark as written, by query: the reasons. Without Spark no such query is described, so an entry here needs an
-# environment that can.
+# The queries that fall back to Spark, with the reasons. Without Spark such a query cannot be described, so an entry here
+# needs an environment with Spark.
 FOREIGN: dict[int, list[str]] = {}
 
 
-def test_all_are_there() -> None:
+def test_there_are_99_queries() -> None:
     assert list(QUERIES) == list(range(1, 100))
     assert not any('"' in text for text in QUERIES.values())
 

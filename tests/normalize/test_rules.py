@@ -45,7 +45,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 @pytest.mark.parametrize("rule", sorted(RULES, key=lambda rule: rule.__name__), ids=lambda rule: rule.__name__)
-def test_a_rule_says_why_it_is_valid(rule: Callable[..., Any]) -> None:
+def test_every_rule_has_a_docstring(rule: Callable[..., Any]) -> None:
     assert rule.__doc__
 
 
@@ -99,7 +99,8 @@ def _joins(condition: object, join: Join) -> bool:
 
 @pytest.mark.parametrize("number", QUERIES, ids=lambda n: f"Q{n}")
 def test_filters_are_at_the_scans(normal: dict[int, Plan], number: int) -> None:
-    """Or above an operator that they cannot pass: an aggregate that they read, a rowset with other readers."""
+    """Or above an operator that they cannot be pushed through: an aggregate that they read, a rowset with other
+    readers."""
     for node in walk(normal[number]):
         if not isinstance(node, Filter):
             continue
@@ -222,7 +223,7 @@ def test_a_normalized_plan_is_returned_unchanged() -> None:
     assert not +rules.fired
 
 
-def test_a_random_condition_is_another_one_each_time() -> None:
+def test_random_conditions_are_never_equal() -> None:
     plan = bind("select a from t where rand() < 0.5 and b > 1")
     (found,) = [node for node in walk(plan) if isinstance(node, Filter)]
     assert len(conjuncts(conjunction(2 * conjuncts(found.predicate)))) == 3

@@ -1,7 +1,7 @@
-"""Subqueries as joins: which joins they become, where they stay, and that the rows stay the same.
+"""Unnesting subqueries keeps the rows. The plans are in tests/plans/unnest.txt.
 
-Random plans are run in Python, where every subquery is run anew for every outer row; queries with NULLs, duplicates and
-empty inputs in every place are run on Spark, whose own answer counts.
+Random plans run in Python, which evaluates a subquery for each outer row. Queries with NULLs, duplicates and empty inputs
+run on Spark, and are compared with Spark's own result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hypothesis import given
 from pyspark.sql import SparkSession
 
 from tests.support import rule_differential
-from tests.support.binding import context_for, expected, up
+from tests.support.binding import context_for
 from tests.support.correlated_queries import SeveralRows, filled_tables, queries, result_with_subqueries
 from tests.support.random_plans import random_plan_settings
 from tests.support.wellformed import problems
@@ -24,266 +24,6 @@ from unshuffle.normalize.rewriting import Rewriting
 from unshuffle.normalize.rules import UNNEST, normalize
 from unshuffle.normalize.traversal import ascend
 from unshuffle.plan.logical import Plan, Script
-
-PLANS = [
-    (
-        "select a from t where b > 1 and exists (select 1 from u where d = a and e > c)",
-        """
-        project a
-          left semi on (d = a) AND (e > c)
-            filter b > 1
-              t(a, b, c, s, x)
-            u(d, e, f, r)
-        """,
-    ),
-    (
-        "select a from t where not exists (select 1 from u where d = a)",
-        """
-        project a
-          left anti on d = a
-            t(a, b, c, s, x)
-            u(d, e, f, r)
-        """,
-    ),
-    (
-        "select a from t where b not in (select e from u)",
-        """
-        project a
-          left anti on (b = e) OR ((b = e) IS NULL)
-            t(a, b, c, s, x)
-            project e
-              u(d, e, f, r)
-        """,
-    ),
-    (
-        "select id from k where id not in (select d from u where d is not null)",
-        """
-        project id
-          left anti on (id = d) OR ((id = d) IS NULL)
-            k(id, v, w, n)
-            project d
-              filter d IS NOT NULL
-                u(d, e, f, r)
-        """,
-    ),
-    (
-        "select a from t where b not in (select e from u where e > a)",
-        """
-        project a
-          left anti on ((b = e) OR ((b = e) IS NULL)) AND (e > a)
-            t(a, b, c, s, x)
-            project e
-              u(d, e, f, r)
-        """,
-    ),
-    (
-        "select a from t where b = 1 or exists (select 1 from u where d = a and r = 'x')",
-        """
-        project a
-          project a, b, c, s, x
-            filter (b = 1) OR (d IS NOT NULL)
-              left outer on d = a
-                t(a, b, c, s, x)
-                group by d
-                  filter r = 'x'
-                    u(d, e, f, r)
-        """,
-    ),
-    (
-        "select a from t where (select count(*) from u where d = a) < b",
-        """
-        project a
-          project a, b, c, s, x
-            filter coalesce(count, 0L) < b
-              left outer on d = a
-                t(a, b, c, s, x)
-                group by d: count = count(1)
-                  u(d, e, f, r)
-        """,
-    ),
-    (
-        "select a, (select sum(e) + 1 from u where d = a having max(f) > 2) as n from t",
-        """
-        project a, n = CASE WHEN (max > 2) THEN (sum + 1) END
-          left outer on d = a
-            t(a, b, c, s, x)
-            group by d: sum = sum(e), max = max(f)
-              u(d, e, f, r)
-        """,
-    ),
-    (
-        "select a, (select n from k where id = a) as n from t",
-        """
-        project a, n = n
-          left outer on id = a
-            t(a, b, c, s, x)
-            project n, id
-              k(id, v, w, n)
-        """,
-    ),
-    (
-        "select a, (select e + b from u where d = a) as n from t",
-        """
-        project a, n = project (e + b) = e + b filter d = a u(d, e, f, r)
-          t(a, b, c, s, x)
-        """,
-    ),
-    (
-        "select a from t where b > (select avg(e) from u)",
-        """
-        project a
-          filter b > (project avg(e) = avg group by : avg = avg(e) u(d, e, f, r))
-            t(a, b, c, s, x)
-        """,
-    ),
-    (
-        "select a from t where exists (select 1 from u where e > 2)",
-        """
-        project a
-          filter (limit 1 project one = 1 filter e > 2 u(d, e, f, r)) IS NOT NULL
-            t(a, b, c, s, x)
-        """,
-    ),
-    (
-        "select a from t where exists (select max(e) from u where d = a)",
-        """
-        project a
-          t(a, b, c, s, x)
-        """,
-    ),
-    (
-        "select a from t where b in (select max(e) from u where d = a)",
-        """
-        project a
-          project a, b, c, s, x
-            filter b = max
-              left outer on d = a
-                t(a, b, c, s, x)
-                group by d: max = max(e)
-                  u(d, e, f, r)
-        """,
-    ),
-    (
-        "select a from t where (select max(e) from u where r = a) > 1",
-        """
-        project a
-          project a, b, c, s, x
-            filter max > 1
-              left outer on key = a
-                t(a, b, c, s, x)
-                group by key: max = max(e)
-                  project d, e, f, r, key = CAST(r AS bigint)
-                    u(d, e, f, r)
-        """,
-    ),
-    (
-        "select a from t where (select max(e) from u where d + 1 = a) > 1",
-        """
-        project a
-          project a, b, c, s, x
-            filter max > 1
-              left outer on key = a
-                t(a, b, c, s, x)
-                group by key: max = max(e)
-                  project d, e, f, r, key = d + 1
-                    u(d, e, f, r)
-        """,
-    ),
-    (
-        "select a from t where exists (select 1 from u join k on e = id where d = a and w > b)",
-        """
-        project a
-          left semi on (d = a) AND (w > b)
-            t(a, b, c, s, x)
-            inner on e = id
-              u(d, e, f, r)
-              k(id, v, w, n)
-        """,
-    ),
-    (
-        "select a from t where exists (select 1 from (select d, max(e) as m from u where f = c group by d) where m = b)",
-        """
-        project a
-          left semi on (f = c) AND (m = b)
-            t(a, b, c, s, x)
-            project d, m = max, f
-              group by d, f: max = max(e)
-                u(d, e, f, r)
-        """,
-    ),
-    (
-        "select t.a from t join u on a = d and e in (select v from k)",
-        """
-        project a
-          left semi on e = v
-            inner on a = d
-              t(a, b, c, s, x)
-              u(d, e, f, r)
-            project v
-              k(id, v, w, n)
-        """,
-    ),
-    (
-        "select a, b in (select e from u) as i from t",
-        """
-        project a, i = b IN (project e u(d, e, f, r))
-          t(a, b, c, s, x)
-        """,
-    ),
-    (
-        "select a from t where exists (select 1 from u where d = a and exists (select 1 from k where id = a))",
-        """
-        project a
-          filter EXISTS (project 1 = 1 filter (d = a) AND EXISTS (project 1 = 1 filter id = a k(id, v, w, n)) u(d, e, f, r))
-            t(a, b, c, s, x)
-        """,
-    ),
-    (
-        "select a from t left join u on a = d and e in (select v from k)",
-        """
-        project a
-          left outer on a = d
-            t(a, b, c, s, x)
-            left semi on e = v
-              u(d, e, f, r)
-              project v
-                k(id, v, w, n)
-        """,
-    ),
-    (
-        "select a from t where b = (select e from u where d = a order by f desc limit 1)",
-        """
-        project a
-          project a, b, c, s, x
-            filter b = e
-              left outer on d = a
-                t(a, b, c, s, x)
-                project e, d
-                  filter place <= 1
-                    window place = row_number() OVER (PARTITION BY d ORDER BY f DESC NULLS LAST)
-                      project e, f, d
-                        u(d, e, f, r)
-        """,
-    ),
-    (
-        "select a from t where b in (select e from u where d = a order by f limit 2 offset 1)",
-        """
-        project a
-          left semi on (b = e) AND (d = a)
-            t(a, b, c, s, x)
-            project e, d
-              filter (place > 1) AND (place <= 3)
-                window place = row_number() OVER (PARTITION BY d ORDER BY f ASC NULLS FIRST)
-                  project e, f, d
-                    u(d, e, f, r)
-        """,
-    ),
-]
-
-
-@pytest.mark.parametrize(("query", "plan"), PLANS)
-def test_plans(query: str, plan: str) -> None:
-    assert up(query, *UNNEST) == expected(plan)
 
 
 @random_plan_settings(normal=100, quick=20)
@@ -431,8 +171,8 @@ UNNESTED = [
     "with w as (select k, max(v) as m from t group by k) select id from o where exists (select 1 from w where w.k = o.k) and k not in (select k from w where m > 6 and k is not null)",
 ]
 
-# Spark rejects the first text; the second says the same.
-ONLY_OURS = [
+# Spark rejects the first text; the second one is equivalent.
+REJECTED_BY_SPARK = [
     (
         "select id, (select sum(v) * o.id from t where t.k = o.k) from o",
         "select id, (select sum(v) from t where t.k = o.k) * id from o",
@@ -443,7 +183,7 @@ ONLY_OURS = [
     ),
 ]
 
-LEFT_ALONE = [
+NOT_UNNESTED = [
     "select g, sum(k) from o group by g having sum(k) < (select max(v) from t where t.v < o.g)",
     "select id, k in (select k from t) from o",
     "select id, k not in (select k from sure) from o",
@@ -465,7 +205,7 @@ def session(spark: SparkSession) -> Iterator[Session]:
 @pytest.mark.spark
 def test_unnested_on_spark(session: Session) -> None:
     plans = []
-    for text, meaning in [*((query, query) for query in UNNESTED), *ONLY_OURS]:
+    for text, meaning in [*((query, query) for query in UNNESTED), *REJECTED_BY_SPARK]:
         plan, _ = rule_differential.rewritten(session, text)
         assert not list(rule_differential.subqueries(plan)), text
         plans.append((meaning, plan))
@@ -474,6 +214,6 @@ def test_unnested_on_spark(session: Session) -> None:
 
 @pytest.mark.spark
 def test_not_unnested_on_spark(session: Session) -> None:
-    plans = [(query, rule_differential.rewritten(session, query)[0]) for query in LEFT_ALONE]
+    plans = [(query, rule_differential.rewritten(session, query)[0]) for query in NOT_UNNESTED]
     assert all(list(rule_differential.subqueries(plan)) for _, plan in plans)
     assert not rule_differential.differences(session, plans)

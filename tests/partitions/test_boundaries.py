@@ -1,4 +1,4 @@
-"""Where ranges are cut: Algorithm 1 and what was added to it."""
+"""Range boundaries: Algorithm 1 and our additions to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ A, B, S = KeyColumn(pa.int64()), KeyColumn(pa.string()), KeyColumn(pa.string())
 
 
 def partitions(*sizes: float, key: KeyColumn = S) -> KeyHistogram:
-    """Partitions of a string, a letter each: nothing lets one look inside."""
+    """String partitions, one letter each, which cannot be divided further."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     return histogram_of_partitions(
         (key,), [(interval((a,), (b,)), n) for a, b, n in zip(letters, letters[1:], sizes, strict=False)]
@@ -49,20 +49,20 @@ def cuts(division: Division) -> list[object]:
 # --- Algorithm 1
 
 
-def test_partitions_are_added_as_long_as_that_comes_nearer_to_the_target() -> None:
+def test_partitions_are_added_while_the_size_approaches_the_target() -> None:
     found = divide(partitions(60, 60, 60, 60, 60), 100)
     assert (cuts(found), found.sizes) == (["c", "e"], (120, 120, 60))
     found = divide(partitions(40, 40, 50, 40, 30, 20), 100)  # 80 + 50 / 2 is past 100
     assert (cuts(found), found.sizes) == (["c", "e"], (80, 90, 50))
 
 
-def test_large_targets_make_one_range_and_small_ones_as_many_as_there_are_partitions() -> None:
+def test_large_targets_give_one_range_and_small_targets_one_per_partition() -> None:
     assert divide(partitions(60, 60, 60), 1000).ranges == Ranges((S,), ())
     assert divide(partitions(60, 60, 60), 1, grain=1000).sizes == (60, 60, 60)
 
 
 def test_the_boundaries_of_figure_6() -> None:
-    """(a, b) becomes a; partitions that begin with the same a are one."""
+    """(a, b) becomes a; partitions that begin with the same a are merged."""
     stored = histogram_of_partitions(
         (A, B),
         [
@@ -78,8 +78,8 @@ def test_the_boundaries_of_figure_6() -> None:
     assert found.ranges.keys == (A,)
 
 
-def test_rows_are_counted_where_they_go_and_not_where_their_partition_begins() -> None:
-    """As printed, the algorithm counts the partition that begins at (2, A) to a range that ends before 2."""
+def test_rows_are_counted_in_the_range_that_they_go_to() -> None:
+    """As printed, the algorithm counts the partition that begins at (2, A) into a range that ends before 2."""
     stored = histogram_of_partitions(
         (A, B), [(interval((1,), (2,)), 90), (interval((2,), (2, "C")), 10), (interval((2, "C"), (3,)), 90)]
     )
@@ -106,7 +106,7 @@ def test_nothing_to_divide() -> None:
     assert (empty.sizes, empty.skew, empty.average) == ((0.0,), 1.0, 0.0)
 
 
-# --- inside of partitions
+# --- division inside partitions
 
 
 def test_a_large_partition_of_numbers_is_divided() -> None:
@@ -131,9 +131,7 @@ def test_a_large_partition_of_numbers_is_divided() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("descending", [False, True])
-def test_values_between_are_made_of_every_type_that_has_them(
-    type: pa.DataType, low: object, high: object, descending: bool
-) -> None:
+def test_types_with_values_between_two_others(type: pa.DataType, low: object, high: object, descending: bool) -> None:
     ends = (high, low) if descending else (low, high)
     stored = histogram_of_partitions((KeyColumn(type, descending),), [(interval((ends[0],), (ends[1],)), 1000)])
     found = divide(stored, 100)
@@ -141,7 +139,7 @@ def test_values_between_are_made_of_every_type_that_has_them(
     assert found.skew == pytest.approx(1.0, abs=0.01)
 
 
-def test_strings_are_not_divided_inside() -> None:
+def test_string_partitions_are_not_divided() -> None:
     assert divide(partitions(1000, 10), 100).sizes == (1000, 10)
 
 
@@ -181,14 +179,14 @@ def test_pieces_of_one_value_add_up_to_a_heavy_one() -> None:
     assert found.sizes[1] >= 120
 
 
-def test_a_heavy_value_with_no_next_one_shares_its_range() -> None:
+def test_a_heavy_value_without_a_successor_shares_its_range() -> None:
     down = KeyColumn(pa.string(), descending=True)
     stored = KeyHistogram((down,), (Bucket(interval_of_value(("m",)), 100), Bucket(interval(("l",), ("a",)), 10)))
     found = divide(stored, 50)
     assert (cuts(found), found.heavy) == (["l"], (0,))
 
 
-def test_a_range_that_may_hold_more_than_its_heavy_value_is_not_said_to_hold_one() -> None:
+def test_a_range_that_may_hold_other_values_is_not_a_single_value_range() -> None:
     down = KeyColumn(pa.string(), descending=True)
     stored = histogram_of_partitions(
         (down, A),
@@ -200,8 +198,8 @@ def test_a_range_that_may_hold_more_than_its_heavy_value_is_not_said_to_hold_one
     assert found.heavy == ()
 
 
-def test_buckets_that_begin_after_a_value_are_cut_right_there() -> None:
-    """As those of analyzed columns do: (11, 20] begins at 12, for whole numbers."""
+def test_buckets_that_begin_after_a_value_are_cut_there() -> None:
+    """As the buckets of analyzed columns do: (11, 20] begins at 12, for integers."""
     known = ColumnStatistics(
         histogram=table_statistics.EquiDepthHistogram((0, 10, 11, 20), (40.0, 30.0, 30.0), (5.0, 1.0, 6.0))
     )
@@ -229,7 +227,7 @@ def test_boundaries_are_cut_to_the_first_characters() -> None:
         assert len(text) < 2 or len(set(together)) == 1
 
 
-def test_a_heavy_beginning_has_a_range_of_its_own() -> None:
+def test_a_heavy_prefix_has_a_range_of_its_own() -> None:
     stored = histogram_of_partitions(
         (S,),
         [
@@ -242,7 +240,7 @@ def test_a_heavy_beginning_has_a_range_of_its_own() -> None:
     assert (cuts(found), found.sizes, found.heavy) == (["ac"], (160, 10), (0,))
 
 
-def test_a_descending_string_has_no_first_characters() -> None:
+def test_a_descending_string_has_no_prefix_ranges() -> None:
     with pytest.raises(ValueError, match="ascending string"):
         divide(partitions(key=KeyColumn(pa.string(), descending=True)), 10, characters=2)
     with pytest.raises(ValueError, match="ascending string"):
@@ -258,7 +256,9 @@ def test_inputs_over_different_domains_get_boundaries_that_suit_both() -> None:
     both = left.union(right)
     found = divide(both, 200)
     assert found.skew < 1.2
-    pushed = divide(left, 100).ranges  # one input's boundaries, used for both: half of the other is in the last range
+    pushed = divide(
+        left, 100
+    ).ranges  # boundaries of one input, used for both: half of the other input is in the last range
     last = both.rows_in(pushed.interval(len(pushed) - 1))
     assert last / (both.rows / len(pushed)) > 4
 
@@ -268,7 +268,7 @@ def test_inputs_over_different_domains_get_boundaries_that_suit_both() -> None:
 
 @half
 @given(choices)
-def test_every_division_is_one(ch: Choices) -> None:
+def test_every_division_is_valid(ch: Choices) -> None:
     keys = brute_partitions.keys(ch)
     rows = [brute_partitions.row(ch, keys) for _ in range(16)]
     histogram = histogram_of_rows(keys, rows, buckets=1 + ch.below(12))
@@ -290,7 +290,7 @@ def test_every_division_is_one(ch: Choices) -> None:
                 == 0
             ):
                 assert at == there
-    # A range said to hold one value holds one.
+    # A range that claims to hold one value holds one.
     for number in found.heavy:
         held = [row for row, at in zip(rows, numbers, strict=True) if at == number]
         assert all(
@@ -331,7 +331,7 @@ def test_partitions_stay_whole_where_the_key_is_the_same(ch: Choices) -> None:
     assert {place(b) for b in found.ranges.boundaries} <= set(stored.places)
 
 
-def test_impossible_wishes_are_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     with pytest.raises(ValueError, match="must be positive"):
         divide(partitions(1), 0)
     with pytest.raises(ValueError, match="on its first 2"):

@@ -78,7 +78,7 @@ def test_hash_maps_against_every_hash_value(inputs: int, outputs: int) -> None:
             assert kept in (None, Residue(outputs, output))
 
 
-def test_a_hash_into_nothing_is_refused() -> None:
+def test_a_hash_into_no_partitions_is_rejected() -> None:
     with pytest.raises(ValueError, match="at least one partition"):
         HashConnections(0, 3)
 
@@ -103,7 +103,7 @@ def test_the_same_boundaries_connect_one_to_one_without_filters() -> None:
     assert all_reads(connect(ranges, ranges.keys, ranges)) == [[PartitionRead(i, None)] for i in range(4)]
 
 
-def test_files_are_connected_by_their_least_and_greatest_rows() -> None:
+def test_files_are_connected_by_their_minimum_and_maximum_rows() -> None:
     outputs = Ranges((A,), ((10,), (20,)))
     files = [closed_interval((15,), (19,)), closed_interval((0,), (10,)), closed_interval((20,), (20,))]
     assert all_reads(connect(files, (A,), outputs)) == [
@@ -122,8 +122,8 @@ def test_an_input_over_several_outputs_is_filtered_on_both_sides_in_the_middle()
     ]
 
 
-def test_keys_that_share_a_beginning_are_connected_by_it() -> None:
-    """From (a, b) to (a, c): what a cannot tell must be filtered."""
+def test_keys_that_share_a_prefix_are_connected_by_it() -> None:
+    """From (a, b) to (a, c): rows that a alone does not place must be filtered."""
     stored = Ranges((A, B), ((1, "B"), (2, "D"), (5,), (6,)))
     found = connect(stored, stored.keys, Ranges((A, C), ((2, 7), (5,))), shared=1)
     assert [[read.input for read in reads] for reads in all_reads(found)] == [[0, 1, 2], [1, 2], [3, 4]]
@@ -178,7 +178,7 @@ def test_only_types_of_one_kind_can_be_shared(one: pa.DataType, other: pa.DataTy
             connect([KeyInterval()], (KeyColumn(one),), Ranges((KeyColumn(other),), ()))
 
 
-def test_columns_ordered_otherwise_share_nothing() -> None:
+def test_columns_with_another_order_share_nothing() -> None:
     with pytest.raises(ValueError, match="the same order"):
         connect([KeyInterval()], (A,), Ranges((KeyColumn(pa.int64(), descending=True),), ()))
     with pytest.raises(ValueError, match="cannot share 2"):
@@ -188,7 +188,7 @@ def test_columns_ordered_otherwise_share_nothing() -> None:
 @half
 @given(choices)
 def test_range_maps_against_rows(ch: Choices) -> None:
-    """Rows are put wherever an input's interval lets them be; each must arrive in its output, and there alone."""
+    """Rows may be anywhere in an input's interval. Each must arrive in its output, and only there."""
     keys = brute_partitions.keys(ch)
     shared = 1 + ch.below(len(keys))
     others = brute_partitions.keys(ch, most=2) if shared < len(keys) and ch.flag() else ()
@@ -221,8 +221,8 @@ def test_range_maps_against_rows(ch: Choices) -> None:
 
 @half
 @given(choices)
-def test_nothing_is_connected_or_filtered_in_vain(ch: Choices) -> None:
-    """Whole numbers, every one of which is a row: a connection has a row, and a filter turns one away."""
+def test_no_connection_or_filter_is_superfluous(ch: Choices) -> None:
+    """Integers, each of which is a row: every connection carries a row, and every filter rejects one."""
     key = KeyColumn(pa.int64(), ch.flag(), ch.flag())
     every = [(value,) for value in (None, *range(-1, 9))]
 
@@ -234,9 +234,9 @@ def test_nothing_is_connected_or_filtered_in_vain(ch: Choices) -> None:
     for output, reads in enumerate(all_reads(connect(stored, stored.keys, outputs))):
         for input, kept in reads:
             there = [row for row in every if stored.number(row) == input]
-            wanted = [row for row in there if outputs.number(row) == output]
-            assert wanted
-            assert (kept is None) == (wanted == there)
+            arriving = [row for row in there if outputs.number(row) == output]
+            assert arriving
+            assert (kept is None) == (arriving == there)
 
 
 def test_ten_thousand_partitions_stay_sparse() -> None:

@@ -1,4 +1,4 @@
-"""The examples of docs/partitions.md, run as they stand there."""
+"""Runs the examples of docs/partitions.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows lie where: against the rows, and where the answer can only be a guess, against what is certain."""
+"""Estimated rows below a cut: compared with the rows, and where the answer is a guess, with its bounds."""
 
 from __future__ import annotations
 
@@ -52,25 +52,25 @@ def test_rows_are_spread_evenly_over_numbers_dates_and_decimals() -> None:
     assert below(of(pa.string(), "e", "a", descending=True), "b") == pytest.approx(75)
 
 
-def test_outside_of_the_buckets_nothing_lies() -> None:
+def test_there_are_no_rows_outside_the_buckets() -> None:
     histogram = histogram_of_partitions((A,), [(interval((0,), (10,)), 100), (interval((20,), (30,)), 50)])
     assert [below(histogram, at) for at in (-5, 0, 10, 15, 20, 25, 30, 99)] == [0, 0, 100, 100, 100, 125, 150, 150]
     assert histogram.rows_in(KeyInterval()) == histogram.rows == 150
     assert histogram.rows_in(interval((25,), (5,))) == 0
 
 
-def test_whole_numbers_are_as_wide_as_a_step() -> None:
+def test_integers_have_width_one() -> None:
     three = histogram_of_partitions((A,), [(closed_interval((1,), (3,)), 90)])
     assert [below(three, at) for at in (1, 2, 3, 4)] == [0, 30, 60, 90]
     assert three.rows_below(Cut((2,), after=True)) == 60
 
 
-def test_an_end_with_more_columns_lies_in_the_middle_of_its_value() -> None:
+def test_an_end_with_more_columns_is_in_the_middle_of_its_value() -> None:
     histogram = histogram_of_partitions((A, B), [(interval((1, "B"), (3, "D")), 100)])
     assert [below(histogram, at) for at in (1, 2, 3, 4)] == [0, 25, 75, 100]
 
 
-def test_of_what_nothing_is_known_half_is_guessed() -> None:
+def test_without_information_the_guess_is_half() -> None:
     histogram = histogram_of_partitions((A,), [(interval(None, (5,)), 10), (interval((5,), None), 20)])
     assert [below(histogram, at) for at in (0, 5, 9)] == [5, 10, 20]
     assert below(of(pa.float64(), 0.0, NAN), 7.0) == 50
@@ -96,14 +96,14 @@ def test_a_heavy_value_stays_one_in_a_union() -> None:
     assert both.rows_in(interval_of_value((5,))) == 1010
 
 
-def test_buckets_that_overlap_or_end_early_are_refused() -> None:
+def test_buckets_that_overlap_or_end_early_are_rejected() -> None:
     with pytest.raises(ValueError, match="be disjoint"):
         KeyHistogram((A,), (Bucket(interval((0,), (5,)), 1), Bucket(interval((4,), (9,)), 1)))
     with pytest.raises(ValueError, match="must not be empty"):
         KeyHistogram((A,), (Bucket(interval((5,), (5,)), 1),))
 
 
-def test_empty_partitions_are_left_out_and_others_put_in_order() -> None:
+def test_empty_partitions_are_left_out_and_others_sorted() -> None:
     histogram = histogram_of_partitions(
         (A,),
         [(interval((5,), None), 3), (interval((5,), (5,)), 0), (interval(None, (2,)), 1), (interval((2,), (5,)), 0)],
@@ -114,7 +114,7 @@ def test_empty_partitions_are_left_out_and_others_put_in_order() -> None:
 
 @half
 @given(choices)
-def test_a_histogram_of_rows_is_right_at_the_ends_of_its_buckets(ch: Choices) -> None:
+def test_a_histogram_of_rows_is_exact_at_the_ends_of_its_buckets(ch: Choices) -> None:
     keys = brute_partitions.keys(ch)
     rows = [brute_partitions.row(ch, keys) for _ in range(25)]
     histogram = histogram_of_rows(keys, rows, buckets=1 + ch.below(8))
@@ -127,7 +127,7 @@ def test_a_histogram_of_rows_is_right_at_the_ends_of_its_buckets(ch: Choices) ->
 
 @half
 @given(choices)
-def test_guesses_lie_between_what_is_certain(ch: Choices) -> None:
+def test_guesses_are_within_their_bounds(ch: Choices) -> None:
     """Below a cut are all buckets that end before it, and none that begins after it."""
     keys = brute_partitions.keys(ch)
     first, second = (
@@ -187,7 +187,7 @@ def test_a_histogram_can_be_scaled_to_bytes() -> None:
 
 
 def test_within_keeps_the_rows_of_some_intervals() -> None:
-    """Intervals may touch, repeat, come in any order, and reach beyond all rows or end on more columns than there are."""
+    """Intervals may touch, repeat, come in any order, reach beyond all rows, or end on more columns than there are."""
     key = (KeyColumn(pa.int64()),)
     even = histogram_of_partitions(key, [(interval((low,), (low + 10,)), 100) for low in range(0, 50, 10)])
     kept = even.within(

@@ -49,7 +49,7 @@ def test_every_row_is_in_exactly_one_range(ch: Choices) -> None:
 
 @half
 @given(choices)
-def test_intervals_hold_what_they_say_and_empty_ones_nothing(ch: Choices) -> None:
+def test_intervals_contain_the_rows_between_their_cuts(ch: Choices) -> None:
     keys = brute_partitions.keys(ch)
     where = brute_partitions.interval(ch, keys)
     for row in brute_partitions.rows(ch, keys):
@@ -59,7 +59,7 @@ def test_intervals_hold_what_they_say_and_empty_ones_nothing(ch: Choices) -> Non
 
 @half
 @given(choices)
-def test_a_boundary_found_for_a_cut_divides_rows_as_the_cut_does(ch: Choices) -> None:
+def test_the_boundary_of_a_cut_divides_rows_like_the_cut(ch: Choices) -> None:
     keys = brute_partitions.keys(ch)
     cut = brute_partitions.cut(ch, keys)
     boundary = KeyOrder(keys).boundary(cut)
@@ -83,7 +83,7 @@ def test_plain_ranges_keep_rows_together_and_apart_as_before(ch: Choices) -> Non
 
 @half
 @given(choices)
-def test_ranges_number_rows_as_the_range_function_of_the_properties_does(ch: Choices) -> None:
+def test_ranges_number_rows_like_the_range_function_of_the_properties(ch: Choices) -> None:
     keys = brute_partitions.keys(ch)
     plain = Ranges(keys, brute_partitions.boundaries(ch, keys)).plain()
     if not plain.boundaries:
@@ -109,25 +109,25 @@ def test_equal_boundaries_make_an_empty_range() -> None:
     assert ranges.plain() == Ranges((A,), ((5,), (7,)))
 
 
-def test_a_boundary_of_nulls_that_are_first_divides_nothing() -> None:
+def test_a_boundary_at_leading_nulls_divides_nothing() -> None:
     assert Ranges((A,), ((None,),)).plain().boundaries == ()
     last = Ranges((KeyColumn(pa.int64(), nulls_first=False),), ((None,),))
     assert last.numbers([(2**63 - 1,), (None,)]) == [0, 1]
 
 
-def test_ranges_are_equal_if_they_do_the_same() -> None:
+def test_equivalent_ranges_are_equal() -> None:
     number = KeyColumn(pa.float64())
     assert Ranges((number,), ((0.0,), (float("nan"),))) == Ranges((number,), ((-0.0,), (float("nan"),)))
     assert Ranges((A, B), ((1,), (2,))) == Ranges((A, B), ((1, None), (2,)))
 
 
-def test_boundaries_that_descend_are_refused() -> None:
+def test_descending_boundaries_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"descend: \(2\), \(1\)"):
         Ranges((A,), ((2,), (1,)))
     assert Ranges((KeyColumn(pa.int64(), descending=True),), ((2,), (1,))).numbers([(3,), (2,), (1,)]) == [0, 1, 2]
 
 
-def test_too_many_values_are_refused() -> None:
+def test_too_many_values_are_rejected() -> None:
     with pytest.raises(ValueError, match="2 values for a key of 1"):
         Ranges((A,), ((2, "x"),))
     with pytest.raises(ValueError, match="2 values for a key of 1"):

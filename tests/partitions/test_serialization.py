@@ -1,4 +1,4 @@
-"""What is written as JSON is read back the same, types and all."""
+"""Round trips through JSON keep values and types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def through_json(shown: object) -> object:
 
 @half
 @given(choices)
-def test_everything_survives(ch: Choices) -> None:
+def test_round_trip(ch: Choices) -> None:
     keys = brute_partitions.keys(ch)
     ranges = Ranges(keys, brute_partitions.boundaries(ch, keys))
     again = ranges_from_json(through_json(ranges_to_json(ranges)))
@@ -51,7 +51,7 @@ def test_everything_survives(ch: Choices) -> None:
     assert [there.holds(keys, row) for row in rows] == [where.holds(keys, row) for row in rows]
 
 
-def test_how_it_looks() -> None:
+def test_json_format() -> None:
     ranges = Ranges(
         (KeyColumn(pa.decimal128(5, 2)), KeyColumn(pa.string(), True, False)),
         ((Decimal("1.50"), None), (Decimal("2"),)),
@@ -86,11 +86,11 @@ INT = {"type": "bigint", "descending": False, "nulls_first": True}
     ],
     ids=str,
 )
-def test_damaged_ranges_are_refused(shown: object) -> None:
+def test_damaged_ranges_are_rejected(shown: object) -> None:
     with pytest.raises(ValueError, match="not a valid encoding of ranges"):
         ranges_from_json(shown)
 
 
-def test_damaged_histograms_are_refused() -> None:
+def test_damaged_histograms_are_rejected() -> None:
     with pytest.raises(ValueError, match="not a valid encoding of a histogram"):
         histogram_from_json({"keys": [INT], "buckets": [[[5], [1], 3]]})

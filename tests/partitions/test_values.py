@@ -1,4 +1,4 @@
-"""Values in Spark's order, one step further, and between others."""
+"""Values in Spark's order, their successors, and values between others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_pair_of_values_compares_as_in_spark(type: pa.DataType, descending
 
 def test_strings_compare_by_their_utf8_bytes_and_not_as_java_does() -> None:
     code = comparable(KeyColumn(pa.string()))
-    assert code("\uffff") < code("\U00010000")  # in UTF-16 the second begins with a surrogate, which is less
+    assert code("\uffff") < code("\U00010000")  # in UTF-16 the second begins with a surrogate and compares less
 
 
 def test_long_decimals_are_not_rounded() -> None:
@@ -62,17 +62,17 @@ def test_a_timestamp_is_the_same_instant_in_every_zone() -> None:
     ],
     ids=str,
 )
-def test_a_value_of_another_type_is_refused(type: pa.DataType, value: object) -> None:
+def test_a_value_of_another_type_is_rejected(type: pa.DataType, value: object) -> None:
     with pytest.raises(TypeError, match="is not of type"):
         comparable(KeyColumn(type))(value)
 
 
-def test_nested_types_are_no_keys() -> None:
+def test_nested_types_cannot_be_keys() -> None:
     with pytest.raises(TypeError, match="cannot be range keys"):
         comparable(KeyColumn(pa.list_(pa.int64())))
 
 
-def test_an_unknown_type_is_told_by_its_values() -> None:
+def test_an_unknown_type_is_inferred_from_its_values() -> None:
     code = comparable(KeyColumn(None))
     assert code(1) < code(2)
     assert code(DAY) < code(DAY + datetime.timedelta(1))
@@ -81,7 +81,9 @@ def test_an_unknown_type_is_told_by_its_values() -> None:
 
 @pytest.mark.parametrize("type", TYPES, ids=str)
 @pytest.mark.parametrize(("descending", "nulls_first"), DIRECTIONS)
-def test_nothing_lies_between_a_value_and_the_following(type: pa.DataType, descending: bool, nulls_first: bool) -> None:
+def test_there_is_no_value_between_a_value_and_its_successor(
+    type: pa.DataType, descending: bool, nulls_first: bool
+) -> None:
     key = KeyColumn(type, descending, nulls_first)
     code = comparable(key)
     for value in (None, *POOLS[type]):
@@ -125,22 +127,22 @@ def test_nan_follows_infinity() -> None:
     assert following(KeyColumn(pa.float64(), descending=True), found) == (math.inf,)
 
 
-def test_the_next_float_is_one_that_the_type_has() -> None:
+def test_the_next_float_is_representable() -> None:
     (found,) = following(KeyColumn(pa.float32()), 1.0) or ()
     assert found == 1.0 + 2**-23
 
 
-def test_after_the_last_value_of_a_column_comes_what_follows_the_columns_before() -> None:
+def test_the_successor_of_a_last_value_increments_the_column_before() -> None:
     order = KeyOrder((KeyColumn(pa.int64()), KeyColumn(pa.bool_())))
     assert order.boundary(Cut((3, False), after=True)) == (3, True)
     assert order.boundary(Cut((3, True), after=True)) == (4,)
     assert order.boundary(Cut((2**63 - 1, True), after=True)) == ()
 
 
-def test_the_string_after_all_that_begin_alike() -> None:
+def test_the_successor_of_a_prefix() -> None:
     assert after_beginning("ab") == "ac"
     assert after_beginning("a\U0010ffff") == "b"
-    assert after_beginning("\ud7ff") == "\ue000"  # between them are surrogates, which are no characters
+    assert after_beginning("\ud7ff") == "\ue000"  # between them are surrogates, which are not characters
     assert after_beginning("\U0010ffff") is None
 
 

@@ -1,11 +1,12 @@
-"""What `test_plans` compares: the text of a case's plan, and the rules that made it."""
+"""Plans a case: the text that `test_plans` compares, and the rules that fired."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.plans.cases import Case
+from tests.plans.rewriter import rewrite
 from unshuffle.cost.machine import Machine
 from unshuffle.explain.render.physical import physical_tree
 from unshuffle.explain.render.text import compact
@@ -27,7 +28,7 @@ class Planned:
 
 
 class Planner:
-    """Plans cases over the tables they describe, whose files it keeps below one folder."""
+    """Plans cases over the tables that they describe. The files of the tables are below one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,7 +39,10 @@ class Planner:
         script = described.bind(
             case.query or _workload(case), case.name, is_script="script" in case.option("as"), rows=case.rows
         )
-        optimized = optimize(script, EIGHT_CORES)
+        if case.rules:
+            text, fired = rewrite(script, case.rules, case.option("disable"))
+            return Planned(text, fired)
+        optimized = optimize(script, replace(EIGHT_CORES, disabled=frozenset(case.option("disable"))))
         verify(optimized)
         shown = compact(physical_tree(optimized, renumbered=True)).replace(f"{described.folder}/", "")
         return Planned("\n".join(line.rstrip() for line in shown.splitlines()), frozenset(optimized.trace.rules))
@@ -51,7 +55,7 @@ class Planner:
 
 
 def _workload(case: Case) -> str:
-    """The text of `tpch 1`, which is not kept in the file."""
+    """The query of a case such as `tpch 1`, which is not in the file."""
     name, _, number = case.name.partition(" ")
     if name not in WORKLOADS or not number.isdigit():
         raise ValueError(f"the case {case.name!r} has no query")

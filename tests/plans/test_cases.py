@@ -1,4 +1,4 @@
-"""The files of expected plans are read, compared and rewritten as `cases.py` says."""
+"""Files of expected plans are parsed, compared and rewritten as `cases.py` describes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.plans.cases import Malformed, difference, parse, render
 
 FILE = """\
-# What the file is about.
+# The subject of the file.
 
 tables
 orders  rows=10 key(o_id)
@@ -20,7 +20,7 @@ select 1
 ----
 Values
 
-# The next one is odd.
+# A case with options.
 with options  expect=a expect=b expect-not=c rows.orders=1e6
 select o_id
 
@@ -37,6 +37,8 @@ tables
 other  rows=1
     a  int
 
+rules  up some_rule
+
 nothing expected yet
 select 2
 ----
@@ -45,13 +47,13 @@ tpch 1
 ----
 Scan
 └─ more
-# The end is a comment in the plan, for no empty line is before it.
+# Part of the plan, because no empty line precedes it.
 
-# This one is not.
+# A comment after the last case.
 """
 
 
-def test_reading() -> None:
+def test_parse() -> None:
     first, second, third, fourth = parse(FILE).cases
     assert (first.name, first.query, first.expected) == ("plain", "select 1", "Values")
     assert first.tables == "orders  rows=10 key(o_id)\n    o_id  bigint\n"
@@ -63,12 +65,13 @@ def test_reading() -> None:
     assert second.expected == "Output\n\nOutput"
     assert second.tables == first.tables
     assert (third.expected, third.tables) == ("", "other  rows=1\n    a  int\n")
+    assert [case.rules for case in (first, second, third, fourth)] == ["", "", "up some_rule", "up some_rule"]
     assert (fourth.name, fourth.query) == ("tpch 1", "")
-    assert fourth.expected.startswith("Scan\n└─ more\n# The end")
+    assert fourth.expected.startswith("Scan\n└─ more\n# Part of the plan")
     assert FILE.splitlines()[fourth.line - 1] == "tpch 1"
 
 
-def test_nothing_but_what_is_expected_changes() -> None:
+def test_only_expected_plans_are_rewritten() -> None:
     file = parse(FILE)
     assert render(file) == FILE
     rewritten = render(file.expecting({"plain": "a\n\nb", "nothing expected yet": "c"}))
@@ -81,7 +84,7 @@ LINES = st.lists(st.sampled_from(["plan", "   └─ more", "", "  ", "# no comm
 
 
 @given(st.lists(LINES, min_size=1, max_size=4))
-def test_what_is_written_is_read_again(plans: list[list[str]]) -> None:
+def test_rendered_plans_are_parsed_again(plans: list[list[str]]) -> None:
     texts = {f"case {i}": "\n".join(lines).strip("\n") for i, lines in enumerate(plans)}
     file = parse("\n".join(f"{name}\nselect 1\n----\n" for name in texts)).expecting(texts)
     assert [case.expected for case in parse(render(file)).cases] == list(texts.values())
@@ -99,9 +102,12 @@ def test_a_difference_shows_the_whole_plan() -> None:
         ("a\nselect 1\n", "line 1: the case 'a' has no ----"),
         ("a\n----\n\na\n----\n", "line 4: a second case 'a'"),
         ("expect=b\n----\n", "line 1: a case without a name"),
-        ("a exect=b\n----\n", "line 1: 'exect=b' is no option; there are expect, expect-not, as and rows.TABLE"),
-        ("a expect=b c\n----\n", "line 1: 'c' is no option"),
-        ("a\n----\n----\nplan\n", "line 3: an expected text that is opened with ---- twice and not closed"),
+        (
+            "a exect=b\n----\n",
+            "line 1: 'exect=b' is not an option; the options are expect, expect-not, disable, as and rows.TABLE",
+        ),
+        ("a expect=b c\n----\n", "line 1: 'c' is not an option"),
+        ("a\n----\n----\nplan\n", "line 3: an expected plan that is opened with ---- twice and not closed"),
     ],
 )
 def test_malformed_files(text: str, message: str) -> None:

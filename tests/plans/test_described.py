@@ -1,4 +1,4 @@
-"""Tables described as text are bound as stored ones are, with what the text says of them."""
+"""Described tables are bound like stored ones, with the described facts and statistics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scans(script: Script) -> list[Scan]:
     return [node for node in script.operators() if isinstance(node, Scan)]
 
 
-def test_a_scan_knows_what_is_described(described: Described) -> None:
+def test_a_scan_has_the_described_facts(described: Described) -> None:
     (scan,) = scans(described.bind("select * from orders"))
     assert scan.files.rows == 150_000_000
     o_id, clerk, office, _ = scan.columns

@@ -1,7 +1,7 @@
-"""The plans of the cases in `*.txt` beside this file are the ones expected there.
+"""The cases in the `*.txt` files beside this file have the plans that the files expect.
 
-A plan that changed is shown as a difference. If it changed for the better, `make plans` writes the new plans into the files, to
-be reviewed as a diff. What a case says of rules is not rewritten: it must hold.
+A plan that changed is shown as a diff. `make plans` writes the new plans into the files, to be reviewed as a diff. What a
+case expects of rules is not rewritten.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def planner(tmp_path_factory: pytest.TempPathFactory) -> Planner:
 
 @pytest.fixture(scope="module")
 def rewriting(pytestconfig: pytest.Config) -> Iterator[dict[Path, dict[str, str]] | None]:
-    """Where plans go that are to be written into their files at the end; None if they are not to be."""
+    """Collects the plans to write into their files at the end; None without `--rewrite-plans`."""
     if not pytestconfig.getoption("--rewrite-plans"):
         yield None
         return
@@ -48,4 +48,6 @@ def test_plan(path: Path, case: Case, planner: Planner, rewriting: dict[Path, di
     if rewriting is not None:
         rewriting.setdefault(path, {})[case.name] = planned.text
     elif found := difference(case, planned.text):
-        pytest.fail(f"{path.name}:{case.line}: {case.name}\n{found}\n(make plans accepts it)", pytrace=False)
+        pytest.fail(
+            f"{path.name}:{case.line}: {case.name}\n{found}\n(`make plans` accepts the new plan)", pytrace=False
+        )

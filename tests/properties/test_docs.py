@@ -1,4 +1,4 @@
-"""The examples of docs/properties.md, run as they stand there."""
+"""Runs the examples of docs/properties.md."""
 
 from __future__ import annotations
 

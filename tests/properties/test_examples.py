@@ -1,7 +1,7 @@
 """The worked examples of the papers, by name.
 
-ICDE 2010 is Zhou, Larson, Chaiken, "Incorporating Partitioning and Parallel Plans into the SCOPE Optimizer"; the notes
-are reading notes on it that keep Table II readable and work out each rule on a few rows.
+ICDE 2010 is Zhou, Larson, Chaiken, "Incorporating Partitioning and Parallel Plans into the SCOPE Optimizer". "Notes" are
+reading notes on it that reproduce Table II and work out each rule on a few rows.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def test_icde_two_groupings_imply_one_on_both_and_not_the_reverse() -> None:
 
 
 def test_icde_and_notes_table_2() -> None:
-    """{{C1}g; {{C1, C2}g, C3o}}. The notes have the rows right; in the paper's text they moved between partitions."""
+    """{{C1}g; {{C1, C2}g, C3o}}. The notes have the rows right; in the paper's text rows are in the wrong
+    partitions."""
     right = [
         rows((1, 4, 2), (1, 4, 5), (7, 1, 2)),
         rows((4, 1, 5), (3, 7, 8), (3, 7, 9)),
@@ -127,7 +128,8 @@ def test_icde_example_1_concat_merge() -> None:
     expected = (grouped(C1, C2), asc(C3))
     repartitioned = exchange(Repartitioning(hashed([C1, C2], 8), ConcatMerge()), given, NO_FACTS)
     assert formula(repartitioned.partitioning, NO_FACTS) == grouped(C1, C2)
-    # From 4 into 8 by the same hash no two inputs meet, and the whole order is kept; it implies what the paper derives.
+    # From 4 into 8 partitions by the same hash, no two inputs are merged. The whole order is preserved, and it implies
+    # what the paper derives.
     assert repartitioned.local == given.local
     assert proven(match_local(repartitioned.local, expected, NO_FACTS))
     elsewhere = exchange(Repartitioning(hashed([C1, C2], 3), ConcatMerge()), given, NO_FACTS)
@@ -206,7 +208,7 @@ def test_icde_example_4_and_notes_matching() -> None:
 def test_icde_example_5_three_ways_to_partition_a_filter() -> None:
     wish = Required(Clustered(frozenset((C1, C2)), parallel=True))
     target = hashed([C1, C2], 8)
-    # 1. The child is already partitioned so, and a filter changes nothing.
+    # 1. The child already has this partitioning, and a filter preserves it.
     assert proven(match(Delivered(target), wish, NO_FACTS))
     # 2. A repartitioning, whatever the child's layout.
     for child in (UnknownPartitioning(5), hashed([C3], 5), Serial()):
@@ -217,7 +219,7 @@ def test_icde_example_5_three_ways_to_partition_a_filter() -> None:
     assert proven(match(moved, wish, NO_FACTS))
 
 
-def test_icde_section_9_the_sample_script_needs_one_exchange_an_input() -> None:
+def test_icde_section_9_the_sample_script_needs_one_exchange_per_input() -> None:
     guid, start, end, group = (Column(i, n, INT) for i, n in ((1, "guid"), (2, "start"), (12, "end"), (13, "group")))
     guid2 = Column(11, "guid", INT)
     starts = exchange(
@@ -302,7 +304,7 @@ def test_notes_rule_2() -> None:
     assert broken_global(parts, grouped(C1)) is None
     assert broken_global(parts, grouped(C1, C2)) is None
     assert rule_of(match_global(grouped(C1), grouped(C1, C2), NO_FACTS)) == [Rule.EXPAND]
-    assert match_global(grouped(C1, C2), grouped(C1), NO_FACTS) == {C2}, "never truncated"
+    assert match_global(grouped(C1, C2), grouped(C1), NO_FACTS) == {C2}, "global properties are never truncated"
 
 
 def test_notes_rule_3() -> None:
@@ -330,7 +332,7 @@ def test_notes_rule_6() -> None:
 def test_notes_rule_7() -> None:
     facts = Dependencies.of([depends([C1], [C2])])
     assert rule_of(match_local((asc(C1), desc(C2), asc(C3)), (asc(C1), asc(C3)), facts)) == [Rule.DROP_SORTED]
-    # Determined by what comes after is not enough: the rows are already out of order by then.
+    # A column determined by later ones is not enough: the rows are already out of order by then.
     after = Dependencies.of([depends([C3], [C2])])
     assert isinstance(match_local((asc(C1), asc(C2), asc(C3)), (asc(C1), asc(C3)), after), MissingOrder)
     data = rows((1, 1, 9), (1, 2, 3))

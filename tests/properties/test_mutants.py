@@ -1,4 +1,4 @@
-"""The faults of `tools/mutants.py` can be planted: each is one change of text that is there, with tests that are there."""
+"""The faults of `tools/mutants.py` can be planted: their texts and their test files exist."""
 
 from __future__ import annotations
 

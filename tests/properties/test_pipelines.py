@@ -1,7 +1,7 @@
-"""Everything together: random pipelines, each step run on the rows and derived beside them, nothing claimed in vain.
+"""Random pipelines: each step runs on rows, and its derived properties must hold on them.
 
-What a single operator's test cannot see is a claim that only goes wrong further on: a layout with stray NULLs that a
-filter makes strict again, an order that survives a join and is then relied on by a merge.
+The test of a single operator cannot find a claim that goes wrong only later: a layout with misplaced NULLs that a filter
+makes strict again, or an order that survives a join and that a merge then relies on.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def aggregate(ch: Choices, now: State) -> State:
 
 
 def pair(ch: Choices, now: State) -> State:
-    """A join with an input that is sent by the same function."""
+    """A join with an input that is partitioned by the same function."""
     layout = now.delivered.partitioning
     if not isinstance(layout, Partitioned) or len(layout.columns) > len(RIGHT) or set(RIGHT) & set(now.columns):
         return now
@@ -188,7 +188,7 @@ def pair(ch: Choices, now: State) -> State:
 
 
 def stream_join(kind: JoinKind, left, right, pairs, columns):
-    """The left side streamed, unmatched right rows at the end."""
+    """A join that streams the left input and appends the unmatched right rows."""
     out, used = [], set()
     for r in left:
         mates = [j for j, s in enumerate(right) if all(eq(r[a], s[x]) for a, x in pairs)]

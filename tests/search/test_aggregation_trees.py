@@ -1,4 +1,4 @@
-"""Aggregation trees (SIGMOD 2012, section 2.4.1): where they are chosen, what they look like, and where they must not be."""
+"""Aggregation trees (SIGMOD 2012, section 2.4.1): when they are chosen, their shape, and when they must not be used."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from unshuffle.verify import verify
 from workloads.described import Described, parse
 
 EIGHT = Machine(cores=8)
-ROWS_OF_A_PIECE = 32_000_000  # of k and v, in a piece of 256 MB
+ROWS_PER_SPLIT = 32_000_000  # of k and v in a split of 256 MB
 ORDERED = "select k, sum(v) as s, avg(v) as a from t group by k order by k"
 
 
 def planned(tmp_path: Path, query: str, pieces: int, groups: int = 1000, machine: Machine = EIGHT) -> PlannedQuery:
-    table = f"t  rows={pieces * ROWS_OF_A_PIECE}\n    k bigint distinct={groups}\n    v bigint distinct=1000000"
+    table = f"t  rows={pieces * ROWS_PER_SPLIT}\n    k bigint distinct={groups}\n    v bigint distinct=1000000"
     bound = Described(tmp_path / f"of_{pieces}_{groups}", parse(table)).bind(query, "query", is_script=False)
     found = optimize(bound, Options(Target(machine)))
     verify(found)
@@ -68,7 +68,7 @@ def test_a_thousand_partitions_are_gathered_in_a_tree(tmp_path: Path) -> None:
     assert gather.size.rows == combining.size.rows < partial.size.rows
 
 
-def test_a_hundred_partitions_are_not(tmp_path: Path) -> None:
+def test_a_hundred_partitions_are_gathered_without_a_tree(tmp_path: Path) -> None:
     assert not levels(planned(tmp_path, ORDERED, pieces=100))
 
 
@@ -77,8 +77,8 @@ def test_few_partial_states_are_not_worth_a_level(tmp_path: Path) -> None:
     assert not levels(planned(tmp_path, "select sum(v) as s from t", pieces=600))
 
 
-def test_few_partial_states_of_very_many_partitions_are(tmp_path: Path) -> None:
-    """Connecting to all of them one after another takes longer."""
+def test_few_partial_states_of_very_many_partitions_are_worth_a_level(tmp_path: Path) -> None:
+    """Connecting to so many partitions one after another takes longer than another stage."""
     (fragments,) = levels(planned(tmp_path, "select sum(v) as s from t", pieces=20_000))
     assert 20_000 / EIGHT.fan_in < 1.1 * fragments
 
@@ -117,7 +117,8 @@ def test_a_tree_has_as_many_levels_as_necessary(tmp_path: Path) -> None:
     "call", ["count(distinct v)", "collect_list(v)", "percentile(v, 0.5)", "sum(distinct v)", "min(cast(v as string))"]
 )
 def test_only_hashed_partial_states_are_merged(tmp_path: Path, call: str) -> None:
-    """Not aggregates that need all values of a group at once, nor sort aggregates. (A distinct count is a count of groups.)"""
+    """Not for aggregates that need all values of a group at once, nor for sort aggregates. (A distinct count is a count
+    of groups.)"""
     query = f"select k, {call} as x, sum(v) as s from t group by k order by k"
     found = planned(tmp_path, query, pieces=1000, machine=replace(EIGHT, connection=1.0))
     calls = [call for node in nodes(found) if _phase(node) == "combining" for _, call in _aggregates(node)]
@@ -133,7 +134,7 @@ def test_why_names_the_limit(tmp_path: Path) -> None:
 
 
 def test_all_plans_show_trees_and_other_plans(tmp_path: Path) -> None:
-    table = f"t  rows={1000 * ROWS_OF_A_PIECE}\n    k bigint distinct=1000\n    v bigint"
+    table = f"t  rows={1000 * ROWS_PER_SPLIT}\n    k bigint distinct=1000\n    v bigint"
     bound = Described(tmp_path / "ranked", parse(table)).bind(ORDERED, "query", is_script=False)
     first, *others = optimize_ranked(bound, 60, Options(Target(EIGHT)))
     assert levels(first)

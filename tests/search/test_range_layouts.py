@@ -1,5 +1,5 @@
-"""When the boundaries of ranges are chosen (SIGMOD 2012, section 3.2.1 and Figure 7): from what was counted, when the plan is
-made, or from the rows, when it runs. The cheaper way is taken."""
+"""When the boundaries of ranges are chosen (SIGMOD 2012, section 3.2.1 and Figure 7): at plan time from statistics, or at
+run time from a sample. The optimizer takes the cheaper way."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Visits:
         self._described = Described(folder, parse(VISITS))
 
     def plan(self, query: str, day: tuple[float, ...] | None = None) -> PlannedQuery:
-        """`day` is how many of the rows each 64th of the days has."""
+        """`day` has the share of the rows in each 64th of the days."""
 
         def counted(scan: Scan) -> Scan:
             assert scan.statistics is not None
@@ -75,7 +75,7 @@ def boundaries(found: PlannedQuery) -> object:
     return function.boundaries
 
 
-def told(found: PlannedQuery) -> dict[str, object]:
+def explained_exchange(found: PlannedQuery) -> dict[str, object]:
     (exchange,) = exchanges_json(ReasonText(PlanDrawing(found), reasons(found)))
     return dict(exchange)
 
@@ -92,13 +92,14 @@ def test_a_histogram_saves_a_pass(visits: Visits) -> None:
 
 
 def test_ranges_are_even_for_skewed_values(visits: Visits) -> None:
-    """Nearly all rows have the first hundred days, and a histogram of days divides these too."""
+    """Nearly all rows are in the first hundred days, and the histogram divides these days too."""
     found = exchange(visits.plan(ORDERED, STEEP))
     assert found.size.largest * found.size.partitions < 1.5
 
 
-def test_conditions_on_other_columns_make_them_uncertain(visits: Visits) -> None:
-    """Most visits of three shops in ten might be on neighbouring days. (With fewer shops there are too few rows to matter.)"""
+def test_conditions_on_other_columns_make_boundaries_uncertain(visits: Visits) -> None:
+    """Most visits of three in ten shops might be on neighbouring days. (With fewer shops there are too few rows to
+    matter.)"""
     query = "select day, note from visits where shop < 15000 order by day"
     found = boundaries(visits.plan(query, EVEN))
     assert isinstance(found, SampledBoundaries)
@@ -106,7 +107,7 @@ def test_conditions_on_other_columns_make_them_uncertain(visits: Visits) -> None
     assert found.planned_skew > 1.5
 
 
-def test_conditions_on_the_column_itself_leave_them_certain(visits: Visits) -> None:
+def test_conditions_on_the_column_itself_keep_boundaries_certain(visits: Visits) -> None:
     found = visits.plan("select day, note from visits where day < 3200 order by day", EVEN)
     bounds = boundaries(found)
     assert not isinstance(bounds, SampledBoundaries)
@@ -114,8 +115,8 @@ def test_conditions_on_the_column_itself_leave_them_certain(visits: Visits) -> N
 
 
 def test_why_gives_the_reasons(visits: Visits) -> None:
-    known, unknown = told(visits.plan(ORDERED, EVEN)), told(visits.plan(ORDERED))
-    doubtful = told(visits.plan("select day, note from visits where shop < 15000 order by day", EVEN))
+    known, unknown = explained_exchange(visits.plan(ORDERED, EVEN)), explained_exchange(visits.plan(ORDERED))
+    doubtful = explained_exchange(visits.plan("select day, note from visits where shop < 15000 order by day", EVEN))
     assert (known["boundaries"], unknown["boundaries"], doubtful["boundaries"]) == ("plan time", "run time", "run time")
     assert "boundaries are chosen at plan time: the largest range has about" in str(known["boundaries_why"])
     assert "because no statistics show the distribution of day" in str(unknown["boundaries_why"])
@@ -125,6 +126,6 @@ def test_why_gives_the_reasons(visits: Visits) -> None:
 
 
 def test_ranges_are_chosen_only_for_an_order(visits: Visits) -> None:
-    """A hash brings equal days together without a sample and without boundaries."""
+    """A hash co-locates equal days without a sample and without boundaries."""
     found = visits.plan("select day, collect_list(note) as notes from visits group by day")
-    assert told(found)["boundaries"] is None
+    assert explained_exchange(found)["boundaries"] is None

@@ -1,5 +1,5 @@
-"""Plans over rows that are stored in partitions (SIGMOD 2012, section 3): what is there is read as it is needed, and only
-what cannot be had so is moved."""
+"""Plans over tables that are stored in partitions (SIGMOD 2012, section 3): stored layouts are read in place where
+possible, and only the rest is exchanged."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def plan(tmp_path: Path) -> Plan:
 
 
 def in_ranges(names: str, *, count: int, offset: int = 0, rows: float = 1e8) -> Store:
-    """Ranges on the columns, of equal size, cut in the middle of a domain."""
+    """Ranges of equal size on the columns, with boundaries in the middle of a domain."""
 
     def stored(scan: Scan) -> Scan:
         columns = [next(c for c in scan.columns if c.name == name) for name in names.split()]
@@ -102,7 +102,7 @@ def scans(plan: PhysicalPlan) -> list[physical.FileScan]:
     return [node.operator for node in plan.walk() if isinstance(node.operator, physical.FileScan)]
 
 
-def moves(plan: PhysicalPlan) -> list[physical.Exchange]:
+def exchanges(plan: PhysicalPlan) -> list[physical.Exchange]:
     return [node.operator for node in plan.walk() if isinstance(node.operator, physical.Exchange)]
 
 
@@ -121,7 +121,7 @@ def test_ranges_on_more_columns_are_read_as_ranges_on_the_first(plan: Plan) -> N
         pages=in_ranges("domain host dir", count=200),
     )
     (scan,) = scans(found)
-    assert not moves(found)
+    assert not exchanges(found)
     assert on(scan) == "domain host"
     assert scan.readers is not None
 
@@ -130,7 +130,7 @@ def test_ranges_read_as_others_keep_their_order(plan: Plan) -> None:
     found = plan(
         "select domain, host, max(dir) from pages group by domain, host", pages=in_ranges("domain host dir", count=200)
     )
-    assert not moves(found)
+    assert not exchanges(found)
     assert not sorts(found)
     assert any(isinstance(node.operator, physical.SortAggregate) for node in found.walk())
 
@@ -138,7 +138,7 @@ def test_ranges_read_as_others_keep_their_order(plan: Plan) -> None:
 def test_ranges_that_satisfy_the_requirement_are_read_as_stored(plan: Plan) -> None:
     found = plan("select domain, max(v) from pages group by domain", pages=in_ranges("domain", count=200))
     (scan,) = scans(found)
-    assert not moves(found)
+    assert not exchanges(found)
     assert scan.readers is None
 
 
@@ -151,7 +151,7 @@ def test_ranges_of_a_text_are_read_as_ranges_of_its_first_characters(plan: Plan,
         pages=in_ranges(columns, count=200),
     )
     (scan,) = scans(found)
-    assert not moves(found)
+    assert not exchanges(found)
     assert on(scan) == "domain"
     function = scan.layout.partitioning.function
     assert function.partitions > 10
@@ -163,7 +163,7 @@ def test_the_first_characters_of_a_later_column(plan: Plan) -> None:
         "select domain, left(host, 1) as h, percentile(v, 0.5) from pages group by domain, left(host, 1)",
         pages=in_ranges("domain host dir", count=200),
     )
-    assert not moves(found)
+    assert not exchanges(found)
 
 
 @pytest.mark.parametrize("key", ["right(domain, 5)", "substring(domain, 2, 5)", "left(dir, 5)"])
@@ -171,7 +171,7 @@ def test_other_substrings_need_an_exchange(plan: Plan, key: str) -> None:
     found = plan(
         f"select {key} as d, percentile(v, 0.5) from pages group by 1", pages=in_ranges("domain host dir", count=200)
     )
-    assert moves(found)
+    assert exchanges(found)
 
 
 def unevenly(name: str, *, count: int, rows: float = 1e8) -> Store:
@@ -198,7 +198,7 @@ def test_skewed_ranges_are_read_as_finer_ones(plan: Plan) -> None:
         "select v, percentile(length(dir), 0.5) from pages group by v", cores=20, pages=unevenly("v", count=40)
     )
     (scan,) = scans(found)
-    assert not moves(found)
+    assert not exchanges(found)
     assert scan.readers is not None
     (leaf,) = [node for node in found.walk() if isinstance(node.operator, physical.FileScan)]
     assert leaf.size.largest < 0.2
@@ -211,7 +211,7 @@ def test_two_streams_with_other_boundaries_are_joined_in_place(plan: Plan) -> No
         more=in_ranges("domain host dir", count=200, offset=11),
     )
     left, right = scans(found)
-    assert not moves(found)
+    assert not exchanges(found)
     assert not sorts(found)
     assert left.layout.partitioning.function == right.layout.partitioning.function
 
@@ -223,7 +223,7 @@ def test_a_union_of_streams_is_grouped_in_place(plan: Plan) -> None:
         pages=in_ranges("domain host dir", count=200),
         more=in_ranges("domain host dir", count=100, offset=11),
     )
-    assert not moves(found)
+    assert not exchanges(found)
     functions = {scan.layout.partitioning.function for scan in scans(found)}
     assert len(functions) == 1
 
@@ -231,12 +231,13 @@ def test_a_union_of_streams_is_grouped_in_place(plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("count", "where", "is_listed"),
     [(200, "", True), (200, "where dir > 'x'", True), (10, "", False), (None, "", False)],
-    ids=["small ranges", "some rows of small ranges", "large ranges", "ranges that nobody counted"],
+    ids=["small ranges", "some rows of small ranges", "large ranges", "ranges without counts"],
 )
 def test_percentile_lists_need_groups_that_are_known_to_be_small(
     plan: Plan, count: int | None, where: str, is_listed: bool
 ) -> None:
-    """A list holds each row's value, where Spark's percentile counts those that are alike: it must not outgrow a task."""
+    """A list holds every value of a group, while Spark's percentile counts equal values once. A list must fit into a
+    task."""
     query = f"select domain, host, percentile(v, 0.5), median(v + 1) from pages {where} group by domain, host"
     stores = {} if count is None else {"pages": in_ranges("domain host dir", count=count)}
     found = plan(query, **stores)
@@ -245,7 +246,7 @@ def test_percentile_lists_need_groups_that_are_known_to_be_small(
 
 
 def test_no_percentile_lists_above_a_join(plan: Plan) -> None:
-    """The size of its groups is unknown."""
+    """The size of the groups is unknown there."""
     found = plan(
         """select p.domain, p.host, percentile(p.v + m.v, 0.5) from pages p join more m
         on p.domain = m.domain and p.host = m.host group by p.domain, p.host""",
@@ -257,14 +258,14 @@ def test_no_percentile_lists_above_a_join(plan: Plan) -> None:
     assert not any(each.listed for each in streamed)
 
 
-def test_buckets_of_two_numbers_meet_at_their_common_divisor(plan: Plan) -> None:
+def test_buckets_of_two_numbers_are_joined_at_their_common_divisor(plan: Plan) -> None:
     found = plan(
         "select p.domain, p.v, m.v as w from pages p join more m on p.domain = m.domain",
         cores=10,
         pages=in_buckets("domain", 100),
         more=in_buckets("domain", 40),
     )
-    assert not moves(found)
+    assert not exchanges(found)
     counts = {scan.layout.partitioning.function.partitions for scan in scans(found)}
     assert len(counts) == 1
     assert counts <= {20, 100, 200, 40}
@@ -276,11 +277,11 @@ def test_coprime_buckets_are_exchanged(plan: Plan) -> None:
         pages=in_buckets("domain", 101),
         more=in_buckets("domain", 97),
     )
-    assert moves(found)
-    assert all(isinstance(m.how.scheme.function, HashFunction) for m in moves(found))
+    assert exchanges(found)
+    assert all(isinstance(m.how.scheme.function, HashFunction) for m in exchanges(found))
 
 
-def test_buckets_are_split_for_a_join_and_merged_for_what_is_written(plan: Plan) -> None:
+def test_buckets_are_split_for_a_join_and_merged_for_the_output(plan: Plan) -> None:
     found = plan(
         """select p.domain, percentile(p.v + m.v, 0.5) as middle from pages p join more m on p.domain = m.domain
         group by p.domain""",
@@ -289,7 +290,7 @@ def test_buckets_are_split_for_a_join_and_merged_for_what_is_written(plan: Plan)
         pages=in_buckets("domain", 100),
         more=in_buckets("domain", 200),
     )
-    assert all(move.readers is not None for move in moves(found))
+    assert all(move.readers is not None for move in exchanges(found))
     layout = found.delivered.partitioning
     assert isinstance(layout, Partitioned)
     assert layout.function.partitions == 50
@@ -304,13 +305,13 @@ def test_unique_rows_in_the_same_layout_are_joined_in_place(plan: Plan) -> None:
         return replace(found, keys=(frozenset(columns),), spread=None)
 
     text = "select p.domain, p.host, p.v, m.v as w from pages p join more m on p.domain = m.domain and p.host = m.host"
-    assert not moves(plan(text, pages=stored, more=stored))
+    assert not exchanges(plan(text, pages=stored, more=stored))
 
 
-# --- a small input that is copied only to where the large one can have matches
+# --- targeted broadcasts
 
 
-def pruned(plan: PhysicalPlan) -> list[PhysicalPlan]:
+def targeted(plan: PhysicalPlan) -> list[PhysicalPlan]:
     return [node for node in plan.walk() if node.alternative.startswith("targeted")]
 
 
@@ -319,53 +320,55 @@ OWNED = "select p.domain, p.host, p.v, s.owner from pages p {} join sites s on p
 
 def test_a_small_input_goes_to_the_ranges_that_can_have_matches(plan: Plan) -> None:
     found = plan(OWNED.format(""), pages=in_ranges("domain host", count=200))
-    (join,) = pruned(found)
-    (move,) = moves(found)
+    (join,) = targeted(found)
+    (move,) = exchanges(found)
     pages, _ = scans(found)
     assert on(pages) == "domain host"
     assert pages.readers is None
     assert isinstance(move.how.scheme, TargetedBroadcast)
     assert [column.name for column in move.how.scheme.columns] == ["domain"]
     assert move.how.scheme.function == pages.layout.partitioning.function
-    # Each of 199 boundaries is in the middle of a domain, whose rows are copied once more: of 100,000 domains.
+    # Each of the 199 boundaries is in the middle of a domain, whose rows are copied once more: of 100,000 domains.
     copies = join.inputs[1].size.rows / join.inputs[1].inputs[0].size.rows
     assert copies == pytest.approx(1 + 199 / 100000)
-    assert found.delivered == pages.layout, "the large input lies as before, and in its order"
+    assert found.delivered == pages.layout, "the large input keeps its layout and order"
 
 
-def test_it_goes_to_many_ranges_that_one_value_fills(plan: Plan) -> None:
+def test_a_value_that_fills_many_ranges_is_copied_to_all_of_them(plan: Plan) -> None:
     def one_domain(scan: Scan) -> Scan:
         columns = [next(c for c in scan.columns if c.name == name) for name in ("domain", "host")]
         cuts = [("d1", f"h{i:06}") for i in range(1, 200)]
         layout = Delivered(ranged([asc(c) for c in columns], cuts), tuple(asc(c) for c in columns))
         return replace(scan, layout=layout, stored=layout)
 
-    (join,) = pruned(plan(OWNED.format(""), pages=one_domain))
+    (join,) = targeted(plan(OWNED.format(""), pages=one_domain))
     assert join.inputs[1].size.rows == pytest.approx(1e6 * (1 + 199 / 100000))
     few = "select p.domain, p.host, p.v, s.owner from pages p join (select domain, max(owner) as owner from sites"
     few += " where domain in ('d1', 'd2') group by domain) s on p.domain = s.domain"
-    assert not pruned(plan(few, pages=one_domain)), "two rows, one of them in 200 partitions: everywhere is as good"
+    assert not targeted(plan(few, pages=one_domain)), (
+        "for two rows, one of them in 200 partitions, a broadcast is as good"
+    )
 
 
 @pytest.mark.parametrize(("kind", "build"), [("left", 1), ("left semi", 1), ("left anti", 1), ("", 1)])
-def test_targeted_broadcasts_serve_joins_that_keep_rows_of_the_large_input(plan: Plan, kind: str, build: int) -> None:
+def test_targeted_broadcasts_for_joins_that_preserve_the_large_input(plan: Plan, kind: str, build: int) -> None:
     text = OWNED.format(kind)
     if "semi" in kind or "anti" in kind:
         text = f"select p.domain, p.host, p.v from pages p {kind} join sites s on p.domain = s.domain"
-    (join,) = pruned(plan(text, pages=in_ranges("domain host", count=200)))
+    (join,) = targeted(plan(text, pages=in_ranges("domain host", count=200)))
     assert join.alternative == "targeted broadcast right"
     assert join.operator.build == build
 
 
 def test_targeted_broadcasts_of_the_left_input(plan: Plan) -> None:
     text = "select p.domain, p.host, p.v, s.owner from sites s right join pages p on p.domain = s.domain"
-    (join,) = pruned(plan(text, pages=in_ranges("domain host", count=200)))
+    (join,) = targeted(plan(text, pages=in_ranges("domain host", count=200)))
     assert join.alternative == "targeted broadcast left"
 
 
 @pytest.mark.parametrize("kind", ["right", "full"])
-def test_no_targeted_broadcast_for_joins_that_keep_rows_of_the_small_input(plan: Plan, kind: str) -> None:
-    assert not pruned(plan(OWNED.format(kind), pages=in_ranges("domain host", count=200)))
+def test_no_targeted_broadcast_for_joins_that_preserve_the_small_input(plan: Plan, kind: str) -> None:
+    assert not targeted(plan(OWNED.format(kind), pages=in_ranges("domain host", count=200)))
 
 
 def test_few_rows_are_broadcast(plan: Plan) -> None:
@@ -378,17 +381,17 @@ def test_a_join_on_all_range_columns_co_partitions(plan: Plan) -> None:
     text = "select p.domain, p.host, p.v, s.owner from pages p join sites s on p.domain = s.domain and p.host = s.host"
     found = plan(text, pages=in_ranges("domain host", count=200))
     assert [node.alternative for node in found.walk() if node.alternative] == ["pair-wise"]
-    assert not any(isinstance(move.how.scheme, TargetedBroadcast) for move in moves(found))
+    assert not any(isinstance(move.how.scheme, TargetedBroadcast) for move in exchanges(found))
 
 
 def test_no_targeted_broadcast_on_a_column_that_is_not_the_first(plan: Plan) -> None:
     text = "select p.domain, p.host, p.v, s.owner from pages p join sites s on p.host = s.host"
-    assert not pruned(plan(text, pages=in_ranges("domain host", count=200)))
+    assert not targeted(plan(text, pages=in_ranges("domain host", count=200)))
 
 
 def test_no_targeted_broadcast_on_a_cast_column(plan: Plan) -> None:
     text = "select p.domain, p.host, p.v, s.owner from pages p join sites s on cast(p.domain as bigint) = s.domain"
-    assert not pruned(plan(text, pages=in_ranges("domain host", count=200)))
+    assert not targeted(plan(text, pages=in_ranges("domain host", count=200)))
 
 
 def test_operators_above_use_the_layout_of_the_large_input(plan: Plan) -> None:
@@ -397,19 +400,19 @@ def test_operators_above_use_the_layout_of_the_large_input(plan: Plan) -> None:
         where p.v > 5 group by p.domain, p.host""",
         pages=in_ranges("domain host", count=200),
     )
-    assert pruned(found)
-    assert [type(move.how.scheme) for move in moves(found)] == [TargetedBroadcast]
+    assert targeted(found)
+    assert [type(move.how.scheme) for move in exchanges(found)] == [TargetedBroadcast]
 
 
 def test_unread_range_columns_do_not_prevent_a_targeted_broadcast(plan: Plan) -> None:
     """The ranges of `domain` alone are enough for a targeted broadcast, and for nothing else."""
     text = "select p.domain, p.v, s.owner from pages p join sites s on p.domain = s.domain where p.v > 7"
     found = plan(text, pages=in_ranges("domain host", count=200))
-    (join,) = pruned(found)
+    (join,) = targeted(found)
     pages, _ = scans(found)
     assert isinstance(pages.layout.partitioning, PrefixPartitioned)
     assert [column.name for column in pages.columns] == ["domain", "v"]
-    assert [type(move.how.scheme) for move in moves(found)] == [TargetedBroadcast]
+    assert [type(move.how.scheme) for move in exchanges(found)] == [TargetedBroadcast]
     assert join.inputs[1].delivered.partitioning.function == pages.layout.partitioning.function
     grouped = plan("select domain, max(v) from pages group by domain", pages=in_ranges("domain host", count=200))
     assert all(not isinstance(node.delivered.partitioning, PrefixPartitioned) for node in grouped.walk())

@@ -1,4 +1,4 @@
-"""The cheapest plans in order: the first is the optimizer's, they are all different, all sound, and none is left out."""
+"""The k cheapest plans: the first is the optimizer's plan, all are different and valid, and none is missing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_tpch(number: int, tpch_scripts: dict[int, Script]) -> None:
 
 
 class Exhaustive:
-    """All plans of all goals, in no order and with no thought of cost."""
+    """All plans of all goals, in no order and without regard to cost."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -123,7 +123,7 @@ class Exhaustive:
 
 
 @pytest.mark.parametrize("query", TINY)
-def test_none_is_left_out(query: str, tmp_path: Path) -> None:
+def test_no_plan_is_missing(query: str, tmp_path: Path) -> None:
     script = Described(tmp_path, parse(TABLES)).bind(query)
     run = _begin(script, EIGHT)
     run.best()

@@ -1,5 +1,5 @@
-"""Generated queries: optimized plans, run on Spark, give the rows of plain Spark, whatever machine they were planned for
-and without some rules, and their rows lie in partitions as the plans claim."""
+"""Generated queries: optimized plans return the rows of plain Spark, for every machine and with some rules disabled, and
+their rows are in the layouts that the plans claim."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sides(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         plain.catalog.dropTempView(table.stem)
 
 
-# A test each: of several processes, one begins with the file of most tests, and this one takes longest.
+# One test per query: with several processes, the file with the most tests starts first, and this file takes longest.
 @pytest.mark.parametrize("seed", range(QUERIES))
 def test_rows_and_layouts(sides: Sides, seed: int) -> None:
     wrong = list(problems(sides, seed, Query(seed).text()))

@@ -1,7 +1,7 @@
-"""Generated queries over structured streams in random layouts: rows as plain Spark's, read and laid out as planned.
+"""Generated queries over structured streams in random layouts: the rows of plain Spark, read and partitioned as planned.
 
-Streams are hashed or in ranges, of one column or two, in either direction, into one partition or many, some of them empty;
-ranges are cut at NULLs, at values that are there and that are not."""
+Streams are hash- or range-partitioned, on one or two columns, in either direction, into one or many partitions, some of
+them empty. Boundaries are NULLs, existing values and missing values."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ QUERIES = 100 if "UNSHUFFLE_SOAK" in os.environ else 25
 
 
 def layout(draw: random.Random, table: str, rows: pa.Table) -> dict[str, Any]:
-    """How a stream is to be stored. Ranges of two columns are cut at whole rows and at values of the first."""
+    """The layout to store a stream in. Ranges of two columns have boundaries at whole rows and at values of the first
+    column."""
     columns = [c for family in FAMILIES[table].values() for c in family]
     by = draw.sample(columns, draw.choice([1, 1, 2]))
-    # Spark streams and merges in ascending order only.
+    # Spark merges in ascending order only.
     names = [f"{name} desc" if draw.random() < 0.15 else name for name in by]
     more = [name for name in columns if name not in by]
     sorted_by = draw.choice([names, names, [*names, draw.choice(more)], [draw.choice(more)]])
@@ -75,8 +76,8 @@ def test_rows_and_layouts(sides: Sides, seed: int) -> None:
     assert not wrong, "\n\n".join(wrong)
 
 
-def test_plans_read_streams_as_they_lie_or_in_place(sides: Sides) -> None:
-    """Else the tests above would not show much."""
+def test_plans_read_streams_without_exchanges(sides: Sides) -> None:
+    """Otherwise the tests above would not show much."""
     scripts = [sides.ours.pipeline.bind(Query(seed).text()) for seed in range(QUERIES)]
     plans = [optimize(each, Options(Target(m, is_managed=False))) for each in scripts for m in MACHINES[:2]]
     scans = [n.operator for p in plans for r in p.roots for n in r.walk() if isinstance(n.operator, physical.FileScan)]
@@ -106,9 +107,9 @@ WORDS = [
 ]
 
 
-def test_by_the_first_characters_of_a_text(spark: SparkSession, tmp_path: Path) -> None:
-    """Ranges of a text are read as ranges of its beginning, whatever characters are: cut inside a beginning that many share,
-    before a longer one, at NULL."""
+def test_ranges_read_by_string_prefix(spark: SparkSession, tmp_path: Path) -> None:
+    """String ranges are read as ranges of a prefix, in any characters: with boundaries inside a common prefix, before a
+    longer one, and at NULL."""
     plain, ours = in_two_sessions(spark)
     rows = [(word, n % 3, n) for n, word in enumerate(WORDS * 7)]
     frame = plain.createDataFrame(rows, "w string, k int, v bigint")
@@ -134,8 +135,8 @@ def test_by_the_first_characters_of_a_text(spark: SparkSession, tmp_path: Path) 
     plain.catalog.dropTempView("t")
 
 
-def test_what_is_not_wanted_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
-    """A predicate on the first columns of the order leaves out partitions."""
+def test_partition_pruning(spark: SparkSession, tmp_path: Path) -> None:
+    """A predicate on the first columns of the order skips partitions."""
     session = Session(spark)
     rows = spark.range(1000).selectExpr("id % 50 as a", "id as b")
     session.write_stream(

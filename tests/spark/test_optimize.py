@@ -1,4 +1,4 @@
-"""DataFrames through `Session.optimize`: the same rows and schema, in the user's session, which stays as it was."""
+"""DataFrames through `Session.optimize`: the same rows and schema, and an unchanged user session."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(session: Session, frame: DataFrame) -> DataFrame:
     return faster
 
 
-def test_rows_and_schema_stay(session: Session, tables: dict[str, DataFrame]) -> None:
+def test_rows_and_schema_do_not_change(session: Session, tables: dict[str, DataFrame]) -> None:
     t, u = tables["t"], tables["u"]
     joined = (
         t.join(u, t.a == u.e).groupBy("b", "w").agg(F.sum("m").alias("total of m"), F.countDistinct("s").alias("s"))
@@ -50,7 +50,7 @@ def test_a_frame_can_be_used_like_any_other(
 ) -> None:
     grouped = tables["t"].groupBy("a", "s").agg(F.count("*").alias("n"))
     faster = check(session, grouped)
-    # With itself, which needs new names for its columns, with a frame of the user's, as a view, and cached.
+    # Joined with itself (which needs new column names) and with a user's frame, as a view, and cached.
     both = faster.join(faster.select("a", F.col("n").alias("m")), "a").join(tables["u"], F.col("a") == F.col("e"))
     plain = grouped.join(grouped.select("a", F.col("n").alias("m")), "a").join(tables["u"], F.col("a") == F.col("e"))
     assert same_rows(plain, both)
@@ -62,14 +62,14 @@ def test_a_frame_can_be_used_like_any_other(
     faster.unpersist()
 
 
-def test_settings_and_views_are_as_before(session: Session, spark: SparkSession, tables: dict[str, DataFrame]) -> None:
+def test_settings_and_views_do_not_change(session: Session, spark: SparkSession, tables: dict[str, DataFrame]) -> None:
     before = dict(spark.sparkContext.getConf().getAll()), spark.sql("set").collect(), spark.sql("show tables").collect()
     session.optimize(tables["t"].groupBy("a").count()).collect()
     after = dict(spark.sparkContext.getConf().getAll()), spark.sql("set").collect(), spark.sql("show tables").collect()
     assert after == before
 
 
-def test_a_declared_key_makes_a_grouping_go(session: Session, tables: dict[str, DataFrame]) -> None:
+def test_a_declared_key_removes_a_grouping(session: Session, tables: dict[str, DataFrame]) -> None:
     v = tables["v"]
     grouped = v.groupBy("id").agg(F.max("q").alias("q"))
     assert "Aggregate" in session.explain(grouped)
@@ -78,6 +78,6 @@ def test_a_declared_key_makes_a_grouping_go(session: Session, tables: dict[str, 
     check(session, grouped)
 
 
-def test_what_is_no_frame_is_told(session: Session) -> None:
+def test_an_argument_that_is_not_a_dataframe_is_an_error(session: Session) -> None:
     with pytest.raises(UserError, match="a DataFrame of PySpark is needed, not list"):
         session.optimize([1, 2])  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The walk of a query: what is explained is what runs, threads do not see each other, and no fault of ours reaches a user."""
+"""The pipeline of a query: explain shows what runs, threads do not interfere, and no internal fault reaches the user."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_query_runs_as_explained(
     assert drawn(explained(session, QUERY, monkeypatch)) == drawn(lowered[-1])
 
 
-def test_a_script_runs_as_explained_under_the_settings_told(
+def test_a_script_runs_as_explained_under_the_printed_settings(
     session: Session, folder: Path, tmp_path: Path, lowered: list[PlannedQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     params = {"out": str(tmp_path / "out")}
@@ -115,8 +115,8 @@ def test_a_script_runs_as_explained_under_the_settings_told(
     assert drawn(plan) == drawn(lowered[-1])
     assert plan.settings == lowered[-1].settings
     assert plan.settings[ADAPTIVE] is False
-    told = json.loads(session.explain(folder / "both.scope", params, format="json"))
-    assert told["settings"] == plan.settings
+    explained_json = json.loads(session.explain(folder / "both.scope", params, format="json"))
+    assert explained_json["settings"] == plan.settings
     assert f"{ADAPTIVE}=false" in session.explain(folder / "both.scope", params)
 
 
@@ -143,7 +143,7 @@ print(json.dumps([draw(before) == draw(lowered[0]), before.settings == lowered[0
 """
 
 
-def test_explained_before_spark_starts_as_it_runs_on_a_master(
+def test_explain_before_spark_starts_agrees_with_the_run(
     folder: Path, tmp_path: Path, quick_environment: dict[str, str]
 ) -> None:
     ran = subprocess.run(
@@ -158,7 +158,7 @@ def test_explained_before_spark_starts_as_it_runs_on_a_master(
 
 
 def test_threads_do_not_see_each_other(session: Session, spark: SparkSession, folder: Path, tmp_path: Path) -> None:
-    """Each thread gets its own rows and fallbacks, and the user's settings stay as they are while plans run."""
+    """Each thread gets its own rows and fallbacks, and the user's settings do not change while plans run."""
     before = spark.conf.get(ADAPTIVE)
     pivot = "select * from (select k % 2 as k from t) pivot (count(*) for k in (0, 1))"
 
@@ -195,7 +195,7 @@ def test_the_users_session_stays_the_one_that_pyspark_uses(
 def test_a_stream_is_written_under_settings_of_its_own(
     session: Session, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other threads do not see them. A frame that the user observes stays in the user's session, and is observed."""
+    """Other threads do not see the settings. A frame that the user observes stays in the user's session."""
     changed: list[SparkSession] = []
     usual = sstream_writer.temporarily
     monkeypatch.setattr(
@@ -240,7 +240,7 @@ def ways(session: Session, spark: SparkSession, folder: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "fault", [TypeError("planted"), InternalError("planted")], ids=lambda fault: type(fault).__name__
 )
-def test_a_fault_of_ours_ends_in_plain_spark(
+def test_an_internal_fault_falls_back_to_plain_spark(
     session: Session,
     ways: dict[str, Callable[[], Any]],
     monkeypatch: pytest.MonkeyPatch,

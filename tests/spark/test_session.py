@@ -1,4 +1,4 @@
-"""The embedded session, and what becomes of sessions that our plans cannot run in."""
+"""The embedded session, and sessions in which optimized plans cannot run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_embedded_session_says_nothing_on_stderr(quick_environment: dict[str
     assert ran.stderr == ""
 
 
-def test_settings_come_back_exactly(spark: SparkSession) -> None:
+def test_settings_are_restored_exactly(spark: SparkSession) -> None:
     from unshuffle.spark.session import temporarily
 
     def contains(key: str) -> bool:
@@ -64,7 +64,7 @@ def test_versions_that_are_tested() -> None:
 
 
 def test_an_unknown_version_runs_plain(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through what Spark offers everybody: nothing of its internals is touched."""
+    """Only through Spark's public API: no internals are touched."""
     from unshuffle import NotOptimizedWarning, Session
     from unshuffle.spark import session
     from unshuffle.spark.shims import gateway, hadoop  # Hadoop's file systems are no internals of Spark's
@@ -74,9 +74,9 @@ def test_an_unknown_version_runs_plain(spark: SparkSession, tmp_path: Path, monk
     monkeypatch.setattr(session, "NEWEST", (4, 0))
     monkeypatch.setattr(gateway, "jvm", None)
     before = spark.sql("show tables").collect()
-    with pytest.warns(NotOptimizedWarning, match="is not supported, and nothing is optimized") as told:
+    with pytest.warns(NotOptimizedWarning, match="is not supported, and nothing is optimized") as warned:
         plain = Session(spark, tables=tmp_path)
-    assert [warning.filename for warning in told] == [__file__]
+    assert [warning.filename for warning in warned] == [__file__]
     rows = plain.sql("select k, count(*) as n, '{0}' as s from t where k in (select id from t) group by k order by k")
     assert [tuple(row) for row in rows.collect()] == [(0, 3, "{0}"), (1, 3, "{0}"), (2, 3, "{0}")]
     assert "is not supported" in plain.fallbacks[0]
@@ -89,8 +89,8 @@ def test_an_unknown_version_runs_plain(spark: SparkSession, tmp_path: Path, monk
     assert spark.sql("show tables").collect() == before
 
 
-def test_a_fault_of_ours_costs_no_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever breaks while a plan is made: plain Spark gives the rows, and the user is told."""
+def test_an_internal_fault_loses_no_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever fails during planning: plain Spark returns the rows, and the user gets a warning."""
     from unshuffle import NotOptimizedWarning, Session, optimizer
 
     def broken(*_: object) -> None:
@@ -98,10 +98,10 @@ def test_a_fault_of_ours_costs_no_rows(spark: SparkSession, monkeypatch: pytest.
 
     session = Session(spark)
     monkeypatch.setattr(optimizer, "optimize", broken)
-    with pytest.warns(NotOptimizedWarning, match="a fault in unshuffle, not in your query") as told:
+    with pytest.warns(NotOptimizedWarning, match="a fault in unshuffle, not in your query") as warned:
         rows = session.sql("select 1 as one").collect()
     assert [tuple(row) for row in rows] == [(1,)]
-    assert [warning.filename for warning in told] == [__file__]
+    assert [warning.filename for warning in warned] == [__file__]
     assert "KeyError: 'no such group'" in session.fallbacks[0]
 
 
@@ -111,10 +111,10 @@ from pyspark.sql import SparkSession
 from unshuffle import NotOptimizedWarning, Session, UserError
 spark = SparkSession.builder.remote("local[1]").getOrCreate()
 spark.range(2).write.parquet(sys.argv[1] + "/u.parquet")
-with warnings.catch_warnings(record=True) as told:
+with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
     session = Session(spark, tables=sys.argv[1])
-print([(w.category.__name__, str(w.message)[:31]) for w in told])
+print([(w.category.__name__, str(w.message)[:31]) for w in warned])
 spark.range(9).selectExpr("id", "id % 3 as k").createOrReplaceTempView("t")
 print([tuple(row) for row in session.sql("select k, count(*) as n from t join u on t.k = u.id group by k order by k").collect()])
 print([tuple(row) for row in session.sql("select * from (select k from t) pivot (count(*) for k in (0, 1))").collect()])
@@ -163,7 +163,7 @@ def test_spark_connect_runs_plain(tmp_path: Path, quick_environment: dict[str, s
         ('"1.8.0_1"', "not tell"),
     ],
 )
-def test_refuses_a_missing_or_old_java(
+def test_a_missing_or_old_java_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str | None, message: str
 ) -> None:
     from unshuffle.spark.session import _check_java

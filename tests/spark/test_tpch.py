@@ -1,4 +1,4 @@
-"""The 22 TPC-H queries: all are understood, and give what plain Spark gives, as texts and as DataFrames."""
+"""The 22 TPC-H queries: all are understood and return the rows of plain Spark, as text and as DataFrames."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workloads.tpch import KEYS
 pytestmark = pytest.mark.spark
 
 QUERIES = tpch.queries()
-# For so few rows all plans would be serial. On this machine it costs nothing to start a task, and much to copy rows to all.
+# All plans over so few rows would be serial. On this machine tasks start for free and broadcasts are expensive.
 PARALLEL = Machine(
     cores=3,
     stage=1e-9,
@@ -44,9 +44,9 @@ def session(spark: SparkSession, tpch_data: Path) -> Session:
 
 
 Rows = list[tuple[Any, ...]]
-# As users have it.
+# As for users.
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-# How plain Spark comes to its rows does not matter here.
+# It does not matter here how plain Spark computes its rows.
 QUICK = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -55,7 +55,7 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def plain_rows(session: Session) -> Callable[[int], Rows]:
-    """The rows that plain Spark gives for a query, which it is asked once."""
+    """Plain Spark's rows for a query, computed once."""
 
     @cache
     def rows(number: int) -> Rows:
@@ -66,7 +66,7 @@ def plain_rows(session: Session) -> Callable[[int], Rows]:
 
 
 def collected(frame: DataFrame) -> Rows:
-    """The rows in an order of their own: by what is exact, then by floating-point numbers without their last digits."""
+    """The rows, sorted by exact values and then by rounded floats."""
 
     def place(row: tuple[Any, ...]) -> tuple[list[str], list[float]]:
         floats = [round(value, 6) for value in row if isinstance(value, float)]
@@ -83,7 +83,7 @@ def assert_same(ours: Rows, plain: Rows) -> None:
 
 def is_same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
-        return isclose(one, other, rel_tol=1e-9)  # what a sum is depends on the order of adding
+        return isclose(one, other, rel_tol=1e-9)  # a sum of floats depends on the order of the rows
     return bool(one == other)
 
 
@@ -127,11 +127,11 @@ def test_a_dataframe_is_planned_like_its_text(
 
 
 def _sent(frame: DataFrame) -> list[tuple[str, int]]:
-    """Every exchange: how, and into how many partitions. The names of columns may differ."""
+    """Each exchange: its kind, and its number of partitions. Column names may differ."""
     return sorted((each.how, each.partitions) for each in executed_plan_diff.of_frame(frame).exchanges.elements())
 
 
-def test_all_are_fully_understood(tpch_data: Path, report: list[str]) -> None:
+def test_all_queries_are_fully_understood(tpch_data: Path, report: list[str]) -> None:
     without_spark = Session(tables=tpch_data)
     foreign = [n for n, query in QUERIES.items() if without_spark.pipeline.bind(query).foreign]
     understood = len(QUERIES) - len(foreign)

@@ -1,5 +1,5 @@
-"""A user's session stays as it was: settings, cached data, views and the current database, also when a query fails half-way.
-What the user has cached is used."""
+"""A user's session does not change: settings, cached data, views and the current database, also when a query fails
+half-way. Data that the user cached is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unshuffle.spark.session import temporarily
 
 pytestmark = pytest.mark.spark
 
-# What is random for each row is computed once for both uses, so it is kept while the script runs.
+# The random values are used twice, so the rowset is persisted while the script runs.
 SCRIPT = """
 #DECLARE t string;
 #DECLARE out string;
@@ -42,7 +42,7 @@ def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture
 def session(spark: SparkSession, files: Path) -> Iterator[Session]:
-    """Of a user with a database, a view, a cached table and a setting of their own."""
+    """The session of a user with a database, a view, a cached table and a setting."""
     spark.sql("create database if not exists mine")
     spark.sql("use mine")
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1000")
@@ -98,7 +98,7 @@ ACTS: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_everything_is_as_before(session: Session, files: Path, tmp_path: Path, act: str) -> None:
+def test_the_session_does_not_change(session: Session, files: Path, tmp_path: Path, act: str) -> None:
     before = state(session.spark)
     failed: list[Exception] = []
     try:
@@ -109,7 +109,7 @@ def test_everything_is_as_before(session: Session, files: Path, tmp_path: Path, 
     assert state(session.spark) == before
 
 
-def test_what_was_kept_is_let_go_when_a_later_output_cannot_be_lowered(
+def test_persisted_rows_are_released_when_a_later_output_cannot_be_lowered(
     session: Session, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, lowered = state(session.spark), []
@@ -128,8 +128,8 @@ def test_what_was_kept_is_let_go_when_a_later_output_cannot_be_lowered(
     assert state(session.spark) == before
 
 
-def test_what_others_keep_is_not_let_go_as_ours(session: Session, files: Path) -> None:
-    """Spark knows cached data by what it means, and the user's may mean what a script keeps for two uses."""
+def test_rows_that_the_user_persisted_are_not_released(session: Session, files: Path) -> None:
+    """Spark finds cached data by its plan, and the user may have cached the same plan that a script persists."""
     script = session.pipeline.bind_file(files / "keeps.scope", {"t": str(files / "t.parquet"), "out": "x"})
     before = state(session.spark)
     with session.pipeline.executing(script):
@@ -146,7 +146,7 @@ def test_cached_data_is_used(session: Session) -> None:
     text = "select a.k, count(*) as n from cached a join cached b on a.id = b.id group by a.k"
     plain = spark.sql(text)
     for frame in (session.sql(text), session.optimize(plain)):
-        # Its exchange is Spark's own: what stands in a plan for one of ours cannot be over cached data.
+        # The exchange is Spark's own: an exchange of ours cannot be over cached data.
         assert all(each.startswith("Spark adds an exchange") for each in session.fallbacks)
         assert frame._jdf.queryExecution().executedPlan().toString().count("InMemoryRelation") >= 2
         assert same_rows(plain, frame)
@@ -162,8 +162,8 @@ def test_a_frame_over_cached_data_runs_whatever_is_set_afterwards(session: Sessi
     assert same_rows(plain, frame)
 
 
-def test_what_is_ours_from_top_to_bottom_runs_as_it_was_made(session: Session, spark: SparkSession) -> None:
-    def is_planned_anew(query: str, is_managed: bool) -> bool:
+def test_a_plan_that_is_entirely_ours_is_not_planned_again(session: Session, spark: SparkSession) -> None:
+    def is_planned_again(query: str, is_managed: bool) -> bool:
         script = session.pipeline.bind(query)
         with session.pipeline.executing(script, is_managed) as execution:
             (frame,) = execution.frames
@@ -171,8 +171,8 @@ def test_what_is_ours_from_top_to_bottom_runs_as_it_was_made(session: Session, s
         return bool(planned == "AdaptiveSparkPlan")
 
     query = "select k, count(*) as n from cached group by k"
-    assert not is_planned_anew(query, is_managed=True)
-    assert is_planned_anew(query, is_managed=False)  # a DataFrame for the user, under the user's settings
+    assert not is_planned_again(query, is_managed=True)
+    assert is_planned_again(query, is_managed=False)  # a DataFrame for the user, under the user's settings
     part = "select * from (select k from cached) pivot (count(*) for k in (0, 1)) order by 1"
-    assert is_planned_anew(part, is_managed=True)  # Spark plans the PIVOT, and may need to see what comes of it
+    assert is_planned_again(part, is_managed=True)  # Spark plans the PIVOT and the operators above it
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true"

@@ -1,4 +1,4 @@
-"""Writers that die and files that are damaged. The version before is read, or one clear error is raised, never wrong rows."""
+"""Writers that die and files that are damaged. A reader gets the previous version or one clear error, never wrong rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user can get wrong in describing a stream, and what is chosen where nothing was message."""
+"""Mistakes in describing a stream's layout, and the defaults of a layout."""
 
 from __future__ import annotations
 

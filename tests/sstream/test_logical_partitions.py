@@ -127,19 +127,19 @@ def test_only_row_groups_at_a_border_are_read_twice() -> None:
 
 @given(some_rows, cuts, st.integers(1, 4), st.lists(st.tuples(numbers, numbers), max_size=3))
 def test_row_groups_outside_the_intervals_are_left_out(
-    rows: list[Row], old: list, size: int, wanted: list[tuple[int, int]]
+    rows: list[Row], old: list, size: int, bounds: list[tuple[int, int]]
 ) -> None:
     manifest = stored(rows, ranges(old), size, (A, B))
     within: list[KeyInterval] = [
-        interval((low,), (high,)) if low < high else interval_of_value((low,)) for low, high in wanted
+        interval((low,), (high,)) if low < high else interval_of_value((low,)) for low, high in bounds
     ]
     found = logical_partitions(manifest, within=within)
-    asked = [
+    selected = [
         row
         for row in rows
-        if any(lo <= (row[0] if row[0] is not None else -99) < hi if lo < hi else row[0] == lo for lo, hi in wanted)
+        if any(lo <= (row[0] if row[0] is not None else -99) < hi if lo < hi else row[0] == lo for lo, hi in bounds)
     ]
     read = [row for output in range(len(found.slices)) for row in rows_read(manifest, found, rows, output, size)]
-    assert all(row in read for row in asked)
-    if not wanted:
+    assert all(row in read for row in selected)
+    if not bounds:
         assert found.bytes == 0

@@ -1,4 +1,4 @@
-"""Binds queries over described tables, applies rules, and shows the plan."""
+"""Binds queries and scripts over three small described tables."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from tests.support.show import show
-from tests.support.wellformed import problems
 from unshuffle.catalog.schema import ColumnNumbers
-from unshuffle.normalize.rewriting import Rewrite, Rewriting
-from unshuffle.normalize.traversal import ascend, descend
+from unshuffle.normalize.rewriting import Rewriting
 from unshuffle.plan.logical import Plan, Reference, Script, walk
 from workloads.described import Described, parse
 
-# k has a key, and v -> w; everything but its key may be NULL.
+# k has the key id, and v determines w. Every column but id may be NULL.
 TABLES = """
 t rows=1000
     a int
@@ -60,26 +57,8 @@ def context_for(plan: Plan, disabled: Sequence[str] = ()) -> Rewriting:
     return Rewriting(ColumnNumbers(1 + max([*numbers, *uses], default=0)), frozenset(disabled))
 
 
-def down(query: str, *rules: Rewrite) -> str:
-    """A query's plan after the rules were applied from the root down."""
-    return _applied(query, rules, "down")
-
-
-def up(query: str, *rules: Rewrite) -> str:
-    return _applied(query, rules, "up")
-
-
-def _applied(query: str, rules: Sequence[Rewrite], way: str) -> str:
-    plan = bind(query)
-    context = context_for(plan)
-    changed = descend(plan, rules, context) if way == "down" else ascend(plan, rules, context)
-    assert changed.columns == plan.columns
-    assert not problems(changed)
-    return show(changed)
-
-
 def expected(text: str) -> str:
-    """An expected plan, written with the indentation of the test around it."""
+    """An expected plan without the indentation of the test around it."""
     lines = [line for line in text.splitlines() if line.strip()]
     margin = min(len(line) - len(line.lstrip()) for line in lines)
     return "\n".join(line[margin:].rstrip() for line in lines)

@@ -1,5 +1,5 @@
-"""Keys, rows and cuts to draw, and their order decided the slow way: value by value, nothing shared with the code under
-test. Pools are small, so that duplicates, NULLs and rows on a boundary are the rule."""
+"""Draws keys, rows and cuts, and orders them by brute force: value by value, sharing no code with the package. Pools of
+values are small, so that duplicates, NULLs and rows on a boundary are common."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from unshuffle.partitions import (
 
 __all__ = ["Choices", "choices", "half"]
 
-half = settings(max_examples=settings().max_examples // 2)  # many tests here look at many rows a case
+half = settings(max_examples=settings().max_examples // 2)  # many tests here check many rows per example
 
 DAY = datetime.date(2024, 2, 29)
 NOON = datetime.datetime(2024, 2, 29, 12)
@@ -63,7 +63,7 @@ def compare_values(key: KeyColumn, a: Any, b: Any) -> int:
 
 
 def compare(keys: Sequence[KeyColumn], a: Sequence[Any], b: Sequence[Any]) -> int:
-    """Two rows, or two beginnings of rows as far as both go."""
+    """Compares two rows, or two key prefixes up to the shorter one."""
     for key, x, y in zip(keys, a, b, strict=False):
         if found := compare_values(key, x, y):
             return found
@@ -104,7 +104,7 @@ def beginning(ch: Choices, of: Sequence[KeyColumn], least: int = 1) -> tuple[Any
 
 
 def boundaries(ch: Choices, of: Sequence[KeyColumn], most: int = 6) -> tuple[tuple[Any, ...], ...]:
-    """In order; equal ones among them."""
+    """Boundaries in order, with duplicates."""
 
     def order(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
         return compare(of, a, b) or len(a) - len(b)
@@ -117,10 +117,10 @@ def cut(ch: Choices, of: Sequence[KeyColumn]) -> Cut:
 
 
 def interval(ch: Choices, of: Sequence[KeyColumn]) -> KeyInterval:
-    """Any two cuts, so that many are empty."""
+    """An interval between any two cuts. Many are empty."""
     return KeyInterval(START if ch.flag(4) else cut(ch, of), END if ch.flag(4) else cut(ch, of))
 
 
 def all_reads(connections: HashConnections | RangeConnections) -> list[list[PartitionRead]]:
-    """What each output reads."""
+    """The reads of each output."""
     return [connections.reads(output) for output in range(connections.outputs)]

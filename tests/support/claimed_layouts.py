@@ -1,7 +1,7 @@
-"""What a plan claims of the layout of rows, held against the partitions that Spark really makes.
+"""Compares the layouts that a plan claims with the partitions that Spark makes.
 
-A part of a plan is lowered alone, by the lowering that users get, and its rows are collected with the numbers of their
-partitions. `property_semantics` then says what the claims mean on them. Rows come in the order they have in a partition."""
+A part of a plan is lowered on its own, by the normal lowering, and its rows are collected with their partition numbers, in
+the order that they have in a partition. `property_semantics` defines what the claims mean on these rows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PLACE, HASH = "in_partition", "by_hash"
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The rows of a node, each with the number of its partition and, of a layout by hash, what the hash says it is."""
+    """The rows of a node, each with its partition number and, for a hash layout, the number that the hash gives."""
 
     rows: Sequence[tuple[Any, ...]]
     places: Sequence[int]
@@ -55,8 +55,8 @@ class Placed:
 
 
 def with_places(lowered: Lowering, node: PhysicalPlan) -> DataFrame:
-    """The node's columns, then the partition number, then the number that the layout's hash gives. The extras are kept: Spark
-    unions inputs partition by partition only if it knows that they are partitioned alike."""
+    """The node's columns, its partition number, and the number that the layout's hash gives. The extra columns are
+    kept, because Spark unions inputs partition by partition only if it knows that they have the same partitioning."""
     given, layout = lowered.lower(node), node.delivered.partitioning
     made = [*map(name_of, (*node.columns, *given.extras)), f"spark_partition_id() AS {PLACE}"]
     if _is_hashed(layout):
@@ -73,19 +73,20 @@ def collected(frame: DataFrame, node: PhysicalPlan) -> Placed:
 
 
 def can_be_checked(plan: PhysicalPlan) -> list[PhysicalPlan]:
-    """The nodes that run alone and say something: not halves, which have no rows of their own, nor copies."""
-    return [node for node in plan.walk() if _stands_alone(node) and _says_something(node)]
+    """The nodes that can run on their own and claim something. Partial aggregates have no final rows, and copies are no
+    rows of the result."""
+    return [node for node in plan.walk() if _can_run_alone(node) and _claims_something(node)]
 
 
 def broken(node: PhysicalPlan, placed: Placed) -> Violation | None:
-    """A claim of the node's that its rows break."""
+    """A claim of the node that its rows violate."""
     rows = [dict(zip(node.columns, row, strict=True)) for row in placed.rows]
     partitions: dict[int, list[Row]] = defaultdict(list)
     for row, place in zip(rows, placed.places, strict=True):
         partitions[place].append(row)
     layout, claim = node.delivered.partitioning, formula(node.delivered.partitioning, node.facts)
     filled = [partitions[place] for place in sorted(partitions)]
-    if isinstance(claim, TargetedBroadcast):  # which speaks of partitions by their number
+    if isinstance(claim, TargetedBroadcast):  # a claim about numbered partitions
         return broken_global(_by_number(partitions, claim), claim)
     if filled and (found := broken_global(filled, claim)):
         return found
@@ -104,15 +105,15 @@ def broken(node: PhysicalPlan, placed: Placed) -> Violation | None:
 
 
 def _by_number(partitions: Mapping[int, list[Row]], layout: TargetedBroadcast | PrefixPartitioned) -> list[list[Row]]:
-    """Those without rows included; more than there should be are too many."""
+    """The partitions by number, empty ones included. Unexpected partitions are appended."""
     count = max(layout.function.partitions, 1 + max(partitions, default=0))
     return [partitions.get(place, []) for place in range(count)]
 
 
 def order_made(node: PhysicalPlan) -> int:
-    """How many actions of the order that the node claims Spark sorts for. Lowering asks for no sort: Spark adds one where an
-    operator needs it, by the operator's own keys, ascending. So an order is not there at a bare sort but at the operator that
-    needs it and in what passes that on; and of a sort that serves several operators, as much as the first of them needs."""
+    """How many sort actions of the claimed order Spark produces. Lowering requests no sort: Spark adds one where an
+    operator needs it, on the operator's own keys, ascending. An order therefore holds at the operator that needs it and
+    above, not at a bare LocalSort. If one sort serves several operators, Spark sorts only by the keys of the first."""
     local, operator = node.delivered.local, node.operator
     match operator:
         case physical.LocalSort() | physical.PartialTopN() | physical.Exchange():
@@ -122,7 +123,7 @@ def order_made(node: PhysicalPlan) -> int:
         case physical.Limit() if operator.keys:
             return len(local)
         case physical.MergeJoin():
-            # Spark compares NULLs that equal each other by two keys, and sorts by those.
+            # Spark rewrites `<=>` into (coalesce, isnull) keys, and sorts by those.
             return 0 if any(key.null_safe for key in operator.keys) else _ascending(local[: len(operator.by)])
         case physical.SortAggregate():
             return _ascending(local)
@@ -132,7 +133,7 @@ def order_made(node: PhysicalPlan) -> int:
 
 
 def _ascending(local: Local, among: frozenset[Column] | None = None) -> int:
-    """The actions before the first that sorts otherwise than Spark does by itself."""
+    """The number of actions before the first whose direction or NULL order is not Spark's default."""
     for count, action in enumerate(local):
         is_own = isinstance(action, Sorted) and (among is None or action.column in among)
         if is_own and (action.descending or not action.nulls_first):
@@ -170,7 +171,7 @@ def _is_hashed(layout: Any) -> bool:
     return isinstance(layout, Partitioned) and isinstance(layout.function, HashFunction)
 
 
-def _stands_alone(node: PhysicalPlan) -> bool:
+def _can_run_alone(node: PhysicalPlan) -> bool:
     below = node
     while isinstance(below.operator, physical.Exchange | physical.LocalSort | physical.PartialTopN):
         below = below.inputs[0]
@@ -178,6 +179,6 @@ def _stands_alone(node: PhysicalPlan) -> bool:
     return bool(node.columns) and not is_half and not isinstance(node.delivered.partitioning, Replicated)
 
 
-def _says_something(node: PhysicalPlan) -> bool:
+def _claims_something(node: PhysicalPlan) -> bool:
     layout = node.delivered.partitioning
     return not isinstance(layout, UnknownPartitioning) and not (isinstance(layout, Serial) and not node.inputs)

@@ -52,7 +52,7 @@ class SeveralRows(Exception):
     """A scalar subquery has more than one row, which is an error."""
 
 
-# --- drawing
+# --- generation
 
 
 class DrawCorrelated(Draw):
@@ -212,7 +212,7 @@ def filled_tables(draw: Any) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-# --- running
+# --- evaluation
 
 
 def result_with_subqueries(plan: Plan, tables: Tables) -> Counter[tuple[Any, ...]]:

@@ -39,7 +39,7 @@ class Diamonds(Draw):
             below: Plan = self.scan("t", a=True, b=True, c=True)
             if self.pick(True, False):
                 below = Filter(below, self.condition(below.columns, 1))
-            if self.pick(True, False, False):  # rows that tie in every column are alike
+            if self.pick(True, False, False):  # rows that tie in every column are equal
                 below = Limit(Sort(below, self.order(below.columns)), self.pick(2, 4, 8))
             self._shared = Shared("s", below)
 
@@ -104,7 +104,7 @@ def unions(draw: Any) -> tuple[Plan, ColumnNumbers]:
     chosen = []
     for plan, _ in branches:
         kept = tuple(draws.draw(st.permutations(plan.columns)))[:width]
-        # A branch may put constants beside its values, and leave columns out.
+        # A branch may add constants and omit columns.
         outputs = tuple((draws.numbers.new("o", BIGINT), draws.pick(Ref(c), Ref(c), draws.literal())) for c in kept)
         chosen.append(Project(plan, outputs))
     columns = tuple(draws.numbers.new("u", BIGINT) for _ in range(width))
@@ -158,7 +158,7 @@ def joins_back(draw: Any) -> tuple[Plan, ColumnNumbers]:
     else:
         calls = tuple(draws.plain_aggregate(below.columns) for _ in range(draws.pick(1, 2, 2)))
         if draws.pick(True, True, False):
-            calls = tuple((column, replace(call, where=None)) for column, call in calls)  # of all rows of a group
+            calls = tuple((column, replace(call, where=None)) for column, call in calls)  # over all rows of a group
     groups, theirs = draws.edge(GroupBy(below, theirs, calls), theirs)
     sides = [(rows, keys), (groups, theirs)]
     (left, left_keys), (right, right_keys) = sides if draws.pick(True, True, False) else sides[::-1]

@@ -1,5 +1,5 @@
-"""How much generated tests try: all that a normal run tries (`make test`), a representative part of it (`make test-fast`, which
-sets UNSHUFFLE_QUICK=1), or many new examples (`make soak`, which sets UNSHUFFLE_SOAK=1)."""
+"""The number of examples of generated tests: the normal number (`make test`), a representative part of it (`make
+test-fast`, which sets UNSHUFFLE_QUICK=1), or many new examples (`make soak`, which sets UNSHUFFLE_SOAK=1)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Case = TypeVar("Case")
 
 
 def normal_or_quick(normal: int, quick: int) -> int:
-    """A number for which a soak has no other one, such as how often a rule must have fired."""
+    """A number that is the same in a soak as in a normal run, such as how often a rule must have fired."""
     return quick if QUICK else normal
 
 

@@ -1,7 +1,7 @@
-"""Logical plans run on a few rows in plain Python, so that thousands of random plans can be compared with their rewrites.
+"""Evaluates logical plans on a few rows in plain Python, to compare thousands of random plans with their rewrites.
 
-Values are integers and NULL. It is written from SQL's definitions, operator by operator, knows none of the rules and is
-as slow as it is simple.
+Values are integers and NULL. The evaluation follows SQL's definitions operator by operator. It uses none of the rules, and
+is simple and slow.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def grouped(
 def grouping_sets(plan: GroupingSets, given: Sequence[Row]) -> list[Row]:
     made: list[Row] = []
     for one in plan.sets:
-        # Spark makes no row of no rows here, unless the empty set is the only one.
+        # For empty input, Spark returns a row for the empty grouping set only if it is the only set.
         if not one and not given and len(plan.sets) > 1:
             continue
         for row in grouped(given, one, plan.aggregates):
@@ -255,8 +255,8 @@ def joined(plan: Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
         return plan.condition is None or value(plan.condition, {**one, **other}) is True
 
     if plan.kind in (JoinKind.SEMI, JoinKind.ANTI):
-        wanted = plan.kind is JoinKind.SEMI
-        return [one for one in left if any(matches(one, other) for other in right) is wanted]
+        has_match = plan.kind is JoinKind.SEMI
+        return [one for one in left if any(matches(one, other) for other in right) is has_match]
     pairs = [(i, j) for (i, one), (j, other) in product(enumerate(left), enumerate(right)) if matches(one, other)]
     made: list[Row] = [{**left[i], **right[j]} for i, j in pairs]
     if plan.kind.extends_right:
@@ -285,7 +285,8 @@ def combined(plan: SetOperation, inputs: Sequence[Sequence[Row]]) -> list[Row]:
 
 
 def user_code(plan: Process | Reduce, given: Sequence[Row]) -> list[Row]:
-    """A processor that emits every row twice, and a reducer that emits each group once, both with the sum of their input."""
+    """A processor that emits every row twice, and a reducer that emits each group once, each with the sum of its
+    input."""
     repeated = dict(plan.readonly)
     if isinstance(plan, Process):
         groups = [[row] for row in given for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Random queries as SQL text, over small tables that hold what goes wrong: NULLs, duplicates, skew, two zeros, NaN, keys of
+"""Random queries as SQL text, over small tables with difficult values: NULLs, duplicates, skew, two zeros, NaN, keys of
 different types, letters beyond ASCII, and no rows at all."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def write_tables(folder: Path) -> None:
         folder_of_table = folder / f"{name}.parquet"
         folder_of_table.mkdir(parents=True)
         table = _table(draw, name, rows)
-        # Several files: a scan of them is of several partitions.
+        # Several files, so that a scan has several partitions.
         pieces = 3 if rows else 1
         for piece in range(pieces):
             pq.write_table(table.slice(piece * rows // pieces, rows // pieces), folder_of_table / f"{piece}.parquet")
@@ -58,7 +58,7 @@ def _table(draw: random.Random, name: str, rows: int) -> pa.Table:
 
 
 class Query:
-    """One random query: a select over one to three inputs, and what may stand on top of it."""
+    """One random query: a SELECT over one to three inputs, with optional operators above it."""
 
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)
@@ -90,7 +90,7 @@ class Query:
                 return f"select distinct {', '.join(made)} from {source}", [m.split()[-1] for m in made]
             case "window":
                 keys, by = self._some(every, 1, 2), ", ".join(self._some(every, 0, 2))
-                order = ", ".join(every)  # of all columns, so that equal rows alone are in no order
+                order = ", ".join(every)  # by all columns, so that only equal rows have no order
                 partition = f"partition by {by} " if by else ""
                 call = self._pick(["row_number()", "rank()", "count(*)", "dense_rank()"])
                 made = [f"{key} as {self._new()}" for key in keys]
@@ -126,7 +126,7 @@ class Query:
         conditions = self._conditions(families, depth)
         if not conditions:
             return text, families
-        # The condition is on all of it, whatever is joined to it later.
+        # The condition applies to this input, whatever is joined later.
         every = [c for family in families.values() for c in family]
         names = {c: self._new() for c in every}
         listed = ", ".join(f"{c} as {n}" for c, n in names.items())
@@ -149,7 +149,7 @@ class Query:
         return found
 
     def _input(self, depth: int) -> tuple[str, dict[str, list[str]]]:
-        """A table, or a query over one, under columns of its own."""
+        """A table, or a query over one, with new column names."""
         table = self._pick(["t", "t", "u", "u", "v", "none"])
         alias = self._new()
         if depth > 0 and self._chance(0.25):
@@ -190,16 +190,16 @@ class Query:
         return self._draw.choice(choices)
 
     def _some(self, choices: list[str], least: int, most: int) -> list[str]:
-        wanted = self._draw.sample(choices, min(len(choices), self._draw.randint(least, most)))
-        return list(dict.fromkeys(wanted)) or ([choices[0]] if least else [])
+        picked = self._draw.sample(choices, min(len(choices), self._draw.randint(least, most)))
+        return list(dict.fromkeys(picked)) or ([choices[0]] if least else [])
 
     def _chance(self, share: float) -> bool:
         return self._draw.random() < share
 
 
 def machines(partition_bytes: float) -> list[Machine]:
-    """For so few rows all plans would be serial. On these machines it costs nothing to start a task, and something else
-    much; the last is a usual one."""
+    """All plans over so few rows would be serial. On these machines tasks start for free and something else is
+    expensive; the last machine is a usual one."""
     free = {"cores": 3, "stage": 1e-9, "task": 1e-9, "block": 1e-12, "connection": 1e-12, "file_piece_bytes": 500.0}
     free["partition_bytes"] = partition_bytes
     return [

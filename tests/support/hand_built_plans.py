@@ -60,7 +60,8 @@ def more_than(column: Column, value: int) -> Expression:
 
 
 def node(operator: PhysicalOperator, *inputs: PhysicalPlan, alternative: str | None = None) -> PhysicalPlan:
-    """The operator over its inputs, with the layout that it delivers. It runs by its last alternative, or by the given one."""
+    """The operator over its inputs, with the layout that it delivers. It runs by its last alternative unless one is
+    given."""
     plan = to_logical(operator, [each.columns for each in inputs])
     facts = [each.facts for each in inputs]
     delivered = without_search_results(operator, plan).deliver([each.delivered for each in inputs], facts)
@@ -84,7 +85,7 @@ def scan(
     layout: Delivered | None = None,
     pieces: int = 8,
 ) -> PhysicalPlan:
-    """A table, read in pieces or stored in a layout."""
+    """A table, read in splits or stored in a layout."""
     facts = tuple(Dependency(frozenset((a,)), frozenset((b,))) for a, b in (depends or {}).items())
     files = Files((f"{label}.parquet",), Format("Parquet"))
     unique = tuple(frozenset(key) for key in keys)
@@ -127,7 +128,7 @@ def compute(below: PhysicalPlan, *outputs: Column | tuple[Column, Expression]) -
 
 
 def aggregate(below: PhysicalPlan, by: Iterable[Column], **made: Any) -> PhysicalPlan:
-    """`total=(column, call)`; with `streaming=True` one that wants its groups one after another."""
+    """`total=(column, call)`. With `streaming=True`, an aggregate that requires grouped input."""
     kind = physical.SortAggregate if made.pop("streaming", False) else physical.HashAggregate
     return node(kind(tuple(by), tuple(made.values())), below)
 

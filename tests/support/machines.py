@@ -10,7 +10,7 @@ from unshuffle.target import Target
 
 
 def plan_for(session: Session, machine: Machine) -> None:
-    """From now on, plans of this session are made for `machine`, with the settings of its Spark."""
+    """From now on, the session plans for `machine`, with the settings of its Spark."""
     usual = session.pipeline.target
 
     def target(is_managed: bool = True) -> Target:

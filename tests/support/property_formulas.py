@@ -1,4 +1,4 @@
-"""Formulas drawn at random, weakened a little, and held against rows that are laid out as a formula says."""
+"""Random formulas, weakened formulas, and rows laid out as a formula states."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def draw_global(ch: Choices):
 
 
 def breaks(ch: Choices, rows, before, after):
-    """Rows really laid out as `before` says, that are not as `after` says."""
+    """Rows that are laid out as `before` states and violate `after`."""
     if isinstance(before, tuple):
         sequence = arrange(ch, rows, before)
         assert broken_local(sequence, before) is None
@@ -51,7 +51,7 @@ def breaks(ch: Choices, rows, before, after):
 
 
 def weakened(ch: Choices, local, facts):
-    """A requirement that has a chance: the delivered list with a few small changes."""
+    """A requirement that may be satisfied: the delivered list with a few small changes."""
     result = [rename_action(ch, a, facts) for a in local]
     for _ in range(ch.below(3)):
         if result and ch.flag():

@@ -1,4 +1,4 @@
-"""Partitioned inputs drawn with what is known of them, and the exchanges that can be put over them."""
+"""Random partitioned inputs with their facts, and the exchanges that can be applied to them."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def draw_scheme(ch: Choices, kind: str, columns=COLUMNS):
 
 
 def draw_input(ch: Choices, kind: str, kept: bool | None = None):
-    """Facts, what is delivered, and partitions that are as delivered. The order often begins with the layout's own, and
-    always does if something is to be kept of it."""
+    """Facts, a delivered layout, and partitions with that layout. The order often begins with the layout's columns, and
+    always does if part of the order must be preserved."""
     facts = draw_facts(ch, most=2)
     layout = draw_scheme(ch, kind)
     local = draw_local(ch)
@@ -111,7 +111,7 @@ def draw_merge(ch: Choices, kind: str, given: Delivered, kept: bool = False, col
 
 
 def split(ch: Choices, part, scheme):
-    """One input of a partition operator, first in first out."""
+    """Splits one input of a partitioning operator, first in, first out."""
     match scheme:
         case Partitioned():
             outputs = [[] for _ in range(scheme.function.partitions)]
@@ -130,5 +130,5 @@ def split(ch: Choices, part, scheme):
 
 
 def folded(layout: Partitioned, partitions: int) -> Partitioned:
-    """Partition i goes whole to partition i mod `partitions`."""
+    """Sends partition i as a whole to partition i mod `partitions`."""
     return merged_layout(layout, [i % partitions for i in range(layout.function.partitions)])

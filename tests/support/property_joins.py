@@ -1,4 +1,4 @@
-"""Two small tables, and joins of them that look at every pair of rows."""
+"""Two small tables, and joins of them that compare every pair of rows."""
 
 from __future__ import annotations
 

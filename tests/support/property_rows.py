@@ -1,7 +1,7 @@
-"""Relations that satisfy drawn facts, and machines that really partition, arrange and merge them.
+"""Relations that satisfy random facts, and functions that really partition, sort and merge them.
 
-All randomness comes from `Choices`, a string of bytes whose seed and length hypothesis draws and shrinks. Nothing here uses the code
-under test to decide where a row goes or what follows, apart from the data types.
+All randomness comes from `Choices`, a string of bytes whose seed and length hypothesis draws and shrinks. Apart from the
+data types, no code under test decides where a row goes or what a fact implies.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ COLUMNS = tuple(Column(i + 1, name, INT) for i, name in enumerate("abcd"))
 
 
 class Choices:
-    """A sequence of small decisions; past the end, always the first option."""
+    """A sequence of small decisions. Past its end, every decision is the first option."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -81,7 +81,8 @@ def _choices(seed: int, length: int) -> Choices:
     return Choices(Random(seed).randbytes(min(length, 400)))
 
 
-# Drawn byte by byte, 400 of them take longer than most tests do with them. Half of all lengths are 400: more than is read.
+# Drawing 400 bytes one by one takes longer than most tests need to use them. Half of all lengths are 400: more than any
+# test reads.
 choices = st.builds(_choices, st.integers(0, 2**24 - 1), st.integers(0, 800))
 
 
@@ -105,7 +106,7 @@ def draw_facts(ch: Choices, columns: Sequence[Column] = COLUMNS, most: int = 3) 
 
 
 def draw_rows(ch: Choices, facts: Dependencies, columns: Sequence[Column] = COLUMNS, most: int = 7) -> list[Row]:
-    """Random rows, pushed towards the facts, then those dropped that still break one."""
+    """Random rows, changed towards the facts, without the rows that still violate one."""
     rows = [{c: ch.pick(VALUES) for c in columns} for _ in range(ch.below(most) + 1)]
     return repaired(rows, facts)
 
@@ -171,7 +172,7 @@ def draw_local(ch: Choices, columns: Sequence[Column] = COLUMNS, most: int = 3) 
 
 
 def arrange(ch: Choices, rows: Sequence[Row], local: Local) -> list[Row]:
-    """The rows in some order that has the local property, and no more of one than chance gives."""
+    """The rows in a random order that has the local property."""
     if not local:
         return ch.shuffle(rows)
     action, rest = local[0], local[1:]
@@ -188,7 +189,7 @@ def arrange(ch: Choices, rows: Sequence[Row], local: Local) -> list[Row]:
 
 
 def hash_leaf(salt: int = 0):
-    """A stand-in for Spark's hash: the type decides the result, as it does there."""
+    """A stand-in for Spark's hash. As in Spark, the result depends on the type."""
 
     def leaf(function: Leaf, values: tuple[Any, ...]) -> int:
         typed = [(str(t), v) for t, v in zip(function.types, values, strict=True)]
@@ -198,7 +199,7 @@ def hash_leaf(salt: int = 0):
 
 
 def place_formula(ch: Choices, rows: Sequence[Row], claim: Any, count: int = 3) -> list[list[Row]]:
-    """Rows placed so that the claim holds, by a function drawn at random."""
+    """Rows placed by a random function under which the claim holds."""
     parts: list[list[Row]] = [[] for _ in range(1 if isinstance(claim, Serial) else count)]
     match claim:
         case Grouped():
@@ -226,7 +227,7 @@ def place_formula(ch: Choices, rows: Sequence[Row], claim: Any, count: int = 3) 
 
 
 def draw_boundaries(ch: Choices, keys: Sequence[Sorted]) -> tuple[tuple[Any, ...], ...]:
-    """Two or three ascending boundaries, one of full length."""
+    """Two or three ascending boundaries, one of them of full length."""
     points = [tuple(ch.pick(VALUES) for _ in keys[: 1 + ch.below(len(keys))]) for _ in range(ch.below(3))]
     points.append(tuple(ch.pick(VALUES) for _ in keys))
     points = list(dict.fromkeys(points))
@@ -251,7 +252,7 @@ def place(rows: Sequence[Row], layout: Partitioned, salt: int = 0) -> list[list[
 
 
 def merge_streams(ch: Choices, streams: Sequence[Sequence[Row]], merge: Merge) -> list[Row]:
-    """The merge operators of section II-C, ties and free choices drawn."""
+    """The merge operators of section II-C, with random ties and choices."""
     waiting = [list(stream) for stream in streams if stream]
     match merge:
         case RandomMerge():

@@ -1,9 +1,9 @@
-"""What the formulas mean, on rows: Definitions IV.1 to IV.6 of ICDE 2010, and the facts of `dependencies`, executable.
+"""The meaning of the formulas on rows: Definitions IV.1 to IV.6 of ICDE 2010, and the facts of `dependencies`, executable.
 
-Nothing here reasons. Given real rows, each function finds rows that break a claim, or nothing. The tests of soundness
-rest on it, and so can anything that has to check a claim against stored data.
+Nothing here infers anything. Given rows, each function returns rows that violate a claim, or nothing. The soundness tests
+rely on it, and so can any check of a claim against stored data.
 
-The descending case of Definition IV.2 is printed with the ascending sign; Definition IV.4 has it right.
+The descending case of Definition IV.2 is printed with the ascending sign. Definition IV.4 is correct.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _content(row: Row) -> str:
 
 
 def _broken_covering(partitions: Partitions, claim: TargetedBroadcast) -> Violation | None:
-    """Each row as often as any other partition of its reach has it, and none elsewhere."""
+    """Every partition in a row's reach has the same number of copies of it, and no other partition has one."""
     if len(partitions) != claim.function.partitions:
         return Violation(f"{len(partitions)} partitions of {claim}", ())
     times: dict[str, tuple[Row, Counter[int]]] = {}
@@ -159,7 +159,7 @@ def _broken_copies(partitions: Partitions) -> Violation | None:
 def partition_number(
     function: PartitionFunction, values: Sequence[Any], leaf: Callable[[Leaf, tuple[Any, ...]], int]
 ) -> int:
-    """The partition of a row: what the composed functions mean, given what the opaque ones compute."""
+    """The partition of a row. Composed functions are evaluated here; `leaf` computes the opaque ones."""
     match function:
         case RangeFunction():
             return function.number(values)

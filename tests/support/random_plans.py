@@ -1,7 +1,7 @@
 """Random plans over three small tables, with rows to run them on.
 
-Conditions are drawn to be of the kinds that rules look for: equalities between the inputs of a join, constants, OR of ANDs,
-tests for NULL. Whatever the plan, its result does not depend on the order of rows.
+Conditions are of the kinds that rules match: equalities between the inputs of a join, constants, OR of ANDs, NULL tests. The
+result of a plan never depends on the order of rows.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CSV = Format("csv")
 
 
 def random_plan_settings(normal: int, quick: int) -> settings:
-    """For tests over random plans: the same ones in every run, except in a soak."""
+    """Settings for tests over random plans: the same plans in every run, except in a soak."""
     return settings(
         max_examples=examples(normal, quick),
         deadline=None,
@@ -70,8 +70,8 @@ def random_plan_settings(normal: int, quick: int) -> settings:
     )
 
 
-# What is drawn is a place among the choices: there are few strategies then, and hypothesis takes longer to look into a new
-# one than to draw from one that it knows.
+# Draws an index into the choices. This needs few strategies, and hypothesis takes longer to validate a new strategy than to
+# draw from a known one.
 @cache
 def _place(count: int) -> st.SearchStrategy[int]:
     return st.sampled_from(range(count))
@@ -83,7 +83,7 @@ def _places(count: int, least: int) -> st.SearchStrategy[list[int]]:
 
 
 class Draw:
-    """Draws plans. A column has one number in all of a plan."""
+    """Draws plans. Column numbers are unique in a plan."""
 
     def __init__(self, draw: Any, without: tuple[str, ...] = ()) -> None:
         self.draw = draw
@@ -289,6 +289,9 @@ class Draw:
         inputs = [self.plan(depth), self.plan(self.pick(0, depth))]
         if kind is SetKind.UNION and all_rows and self.pick(True, False):
             inputs.append(self.plan(0))
+        return self.set_operation(kind, all_rows, inputs)
+
+    def set_operation(self, kind: SetKind, all_rows: bool, inputs: list[Plan]) -> Plan:
         width = min(2, *(len(each.columns) for each in inputs))
         narrow = [self.narrow(each, width) for each in inputs]
         types = [{each.columns[place].type for each in narrow} for place in range(width)]
@@ -371,7 +374,7 @@ _others = {
 
 @st.composite
 def tables(draw: Any) -> dict[str, list[dict[str, Any]]]:
-    """Few or no rows for each table: t, u and c hold anything; k has the key (id) and v -> w."""
+    """Few or no rows for each table: t, u and c hold any values; k has the key (id), and v determines w."""
     keyed = draw(_keyed)
     for row in keyed:
         row["w"] = None if row["v"] is None else (row["v"] * 2) % 3

@@ -1,4 +1,4 @@
-"""Small tables with exact statistics, plans over them, and what the plans really yield."""
+"""Small tables with exact statistics, plans over them, and the rows that the plans return."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def scan(
 def described(
     rows: float, key: str | None = None, **columns: tuple[float, float] | float
 ) -> tuple[Scan, dict[str, Column]]:
-    """A table of which only numbers are known: distinct values, and perhaps a fraction of NULLs, of each column."""
+    """A table known only by its statistics: the distinct values, and optionally the fraction of NULLs, of each
+    column."""
     made = {name: NUMBERS.new(name, pa.int64()) for name in columns}
     known = []
     for name, given in columns.items():
@@ -116,7 +117,7 @@ def joined(left: Plan, right: Plan, *pairs: tuple[Column, Column], kind: JoinKin
 
 
 def q_error(estimate: float, truth: float) -> float:
-    """How many times too many or too few, less than a row counting as one."""
+    """The q-error: the factor by which the estimate is too high or too low. Less than one row counts as one row."""
     one, other = max(1.0, estimate), max(1.0, truth)
     return max(one / other, other / one)
 

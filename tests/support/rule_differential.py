@@ -1,7 +1,7 @@
-"""Rewritten plans against plain Spark: a query has the same rows, with duplicates, before and after.
+"""Compares rewritten plans with plain Spark: a query has the same rows, with duplicates, before and after.
 
-Spark needs a second to plan a query and no time to run it on a handful of rows, so all results of a list of queries are
-gathered in a few jobs, a row being its JSON text.
+Spark needs a second to plan a query and no time to run it on a handful of rows, so a few jobs run a list of queries, with
+each row as JSON text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unshuffle.plan.logical import Plan, expressions_of, walk
 from unshuffle.spark.lowering.baseline import baseline
 from unshuffle.spark.session import temporarily
 
-# NULLs, duplicates, an empty table; `id`, `tid` and all of `sure` are never NULL, and Spark knows.
+# NULLs, duplicates, an empty table. Spark knows that `id`, `tid` and the columns of `sure` are never NULL.
 TABLES = {
     "o": "values (1, 1, 10, 'a', 1.0D), (2, 1, 20, 'b', -0.0D), (3, 2, 10, 'a', 0.0D), (4, 3, null, null, double('nan')), "
     "(5, null, 10, 'c', null), (6, null, null, 'a', 2.5D), (7, 4, 40, '01', 1.0D), (7, 4, 40, '01', 1.0D) "
@@ -34,7 +34,7 @@ TABLES = {
     "sure": "values (1, 1), (2, 1), (4, 5) as t(k, v)",
     "nulls": "values (cast(null as int)) as t(k)",
 }
-JOBS = 12  # queries a job
+JOBS = 12  # queries per job
 QUICK = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
@@ -70,7 +70,7 @@ def rewritten(session: Session, query: str) -> tuple[Plan, Counter[str]]:
 
 
 def subqueries(plan: Plan) -> Iterator[Subquery]:
-    """The subqueries that remain, without uncorrelated scalar ones, which are never unnested."""
+    """The remaining subqueries, without uncorrelated scalar ones, which are never unnested."""
     for node in walk(plan):
         for expression in expressions_of(node):
             for part in parts(expression):
@@ -103,7 +103,7 @@ def _differences(session: Session, plans: Sequence[tuple[str, Plan]]) -> dict[st
 
 
 def union_all(frames: Sequence[DataFrame]) -> DataFrame:
-    """As a balanced tree of unions: Spark analyzes each union as a whole, so the depth must stay small."""
+    """A balanced tree of unions: Spark analyzes each union as a whole, so the depth must stay small."""
     if len(frames) == 1:
         return frames[0]
     half = len(frames) // 2
@@ -112,7 +112,7 @@ def union_all(frames: Sequence[DataFrame]) -> DataFrame:
 
 def _as_text(frame: DataFrame, place: int, side: int) -> DataFrame:
     named = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
-    # Zero has two signs that are equal, and either may come out of a group.
+    # Zero has two signs that are equal, and a group may return either.
     normal = [F.when(F.col(n) == 0, F.lit(0.0)).otherwise(F.col(n)).alias(n) if t == "double" else n for n, t in named.dtypes]  # fmt: skip
     return named.select(F.lit(place), F.lit(side), F.to_json(F.struct(*normal)))
 

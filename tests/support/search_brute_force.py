@@ -1,34 +1,35 @@
-"""Every plan of a small query, from the leaves up: what the search's choice is held against.
+"""Enumerates every plan of a small query bottom-up, to compare the search with.
 
-The search asks from above: a goal is a group and what is required of it. Here nothing is asked. For every group of the memo,
-after its inputs', a table is made of *all* layouts that any plan of the group delivers, with the cheapest plan of each:
+The search works top-down: a goal is a group with required properties. The enumeration has no goals. For every group of the
+memo, after its inputs, it builds a table of *all* layouts that any plan of the group delivers, with the cheapest plan of
+each:
 
-    in place   each operator that runs an expression of the group, in each of its alternatives, over every combination of
-               the inputs' plans that meets what the alternative requires
+    in place   each operator that implements an expression of the group, in each of its alternatives, over every combination
+               of the inputs' plans that satisfies the alternative's requirements
     sorted     each of these, sorted inside its partitions on any permutation of the columns
-    moved      each of these, through every exchange: to any hash of any columns into any number of partitions that occurs
+    exchanged  each of these, through every exchange: to any hash of any columns into any number of partitions that occurs
                in the query, to every stored function and every range that an ORDER BY could use, gathered in all four
-               ways, split, copied to all partitions, or to those that stored ranges say can have matches
+               ways, split, broadcast, or broadcast to the partitions that can have matches
     sorted     again
 
-A number of partitions is a matter of policy: an exchange makes as many as are ideal for what it moves, or the multiple
-nearest to that of a number that is stored below, or twice such a number (SIGMOD 2012, section 3.3.1). Another number it
-makes only to lie beside an input that has that number for its own sake, or whose inputs would, so such an input must follow
-(`WANTED`). With `chosen`, a plan of the search, the numbers that it makes are allowed to the exchanges of the same rowsets.
+The number of partitions is a policy: an exchange makes the ideal number for its rows, or the nearest multiple of a number
+that is stored below, or twice such a number (SIGMOD 2012, section 3.3.1). It makes another number only to be co-partitioned
+with an input that has that number for its own sake, or whose inputs would, so such an input must follow (`UNMATCHED`). With
+`chosen`, a plan of the search, exchanges of the same rowsets may also make the numbers of that plan.
 
-What an operator above can do, and at what cost, depends on a plan only through what it delivers. So one plan a delivery is
-enough, and the cheapest plan of the root is the cheapest there is.
+What an operator above can do, and at what cost, depends on a plan only through the properties that it delivers. So one plan
+per delivered property is enough, and the cheapest plan of the root is the cheapest of all.
 
-Four things keep the tables small and lose nothing:
+Four prunings keep the tables small and lose no plan:
 
-    a plan is dropped if another, no dearer, has the same partitioning and an order that implies its own
-    a plan is dropped if it costs more than `limit` with the least that the rest of any plan around it can cost
-    sorts look only at columns that some operator above looks at, and as long a permutation as possible
-    where no order comes out of an operator's input, one plan a partitioning of it is enough
+    a plan is dropped if another plan that costs no more has the same partitioning and an order that implies its own
+    a plan is dropped if its cost and the lower bound for the rest of any plan around it exceed `limit`
+    sorts use only columns that some operator above reads, in permutations that are as long as possible
+    where an operator does not pass on its input's order, one plan per partitioning of the input is enough
 
-It shares with the search what both must agree on and no reasoning of it: the memo's logical alternatives (`join_orders`
-counts those of joins again), the physical operators with their alternatives and deliveries, property matching, facts,
-estimates and the cost model.
+The enumeration shares with the search what both must agree on, but none of its reasoning: the memo's logical alternatives,
+the physical operators with their alternatives and delivered properties, property matching, facts, estimates and the cost
+model.
 """
 
 from __future__ import annotations
@@ -92,9 +93,9 @@ from unshuffle.properties.matching.match_local import implied_local
 from unshuffle.search.layouts.targeted_broadcast import copied_size
 from unshuffle.search.memo import Group
 
-WIDEST = 4  # columns of which every set is tried, and of which an order has at most one more
+WIDEST = 4  # every subset of so many columns is tried; an order has at most one more
 SLACK = 1e-9
-WANTED = "wanted alike"  # the family of a hash that is still to be put beside another like it
+UNMATCHED = "unmatched"  # the family of a hash that must still be co-partitioned with another one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,13 +119,13 @@ class Found:
 
 
 class Table:
-    """The plans of a group: of each partitioning, those with an order that no cheaper one has."""
+    """The plans of a group: for each partitioning, the plans whose order no cheaper plan has."""
 
     def __init__(self, group: Group, limit: float) -> None:
         self.group = group
         self.limit = limit
         self.rows: dict[Partitioning, list[Found]] = {}
-        # Orders have numbers: they are compared far more often than they are made.
+        # Orders are numbered, because they are compared far more often than they are made.
         self._numbers: dict[Local, int] = {}
         self._locals: list[Local] = []
         self._implied: dict[tuple[int, int], bool] = {}
@@ -143,7 +144,7 @@ class Table:
             self._implied[one, other] = found
         return found
 
-    def wants(self, place: Partitioning, order: int, cost: float) -> bool:
+    def improves(self, place: Partitioning, order: int, cost: float) -> bool:
         if cost > self.limit:
             return False
         known = self.rows.get(place, ())
@@ -164,7 +165,7 @@ def cheapest(plans: Iterable[Found]) -> Found | None:
 
 
 class Enumeration:
-    """All plans of the groups that a root reaches, up to a limit of cost."""
+    """All plans of the groups that a root reaches, up to a cost limit."""
 
     def __init__(self, root: Group, model: CostModel, limit: float = inf, chosen: PhysicalPlan | None = None) -> None:
         self.root = root
@@ -174,22 +175,22 @@ class Enumeration:
         self.groups = list(_bottom_up(root))
         self.names = _Names(self.groups)
         self.tables: dict[int, Table] = {}
-        self.floor, self.rest = self._floors()
+        self.lower_bound, self.rest = self._lower_bounds()
         self.counts = self._counts()
         self.own_counts = self._own_counts()
         self.stored = self._stored()
         self.types = self._types()
         self.orders = self._orders()
         self.needed, self.aligned, self.copied = self._needed()
-        self.coverings = self._coverings()
-        self._amounts: dict[tuple[int, Partitioning], SizeEstimate] = {}
+        self.targeted = self._targeted_broadcasts()
+        self._sizes: dict[tuple[int, Partitioning], SizeEstimate] = {}
         self._met: dict[Any, bool] = {}
         self._least: dict[tuple[int, bool], float] = {}
 
     def best(self) -> Found | None:
         for group in self.groups:
             self.tables[group.number] = self._table(group)
-        return cheapest(each for each in self.tables[self.root.number] if not _is_wanted(each.delivered))
+        return cheapest(each for each in self.tables[self.root.number] if not _is_unmatched(each.delivered))
 
     @property
     def size(self) -> int:
@@ -197,8 +198,8 @@ class Enumeration:
 
     # --- what occurs in the query
 
-    def _floors(self) -> tuple[dict[int, float], dict[int, float]]:
-        """What each group costs at the least, and what the rest of a plan does that has the group in it."""
+    def _lower_bounds(self) -> tuple[dict[int, float], dict[int, float]]:
+        """A lower bound for each group, and a lower bound for the rest of any plan that contains the group."""
         least: dict[int, float] = {}
         floor: dict[int, float] = {}
         for group in self.groups:
@@ -228,7 +229,7 @@ class Enumeration:
         return tuple(sorted(ideals | stored | multiples))
 
     def _own_counts(self) -> dict[int, frozenset[int]]:
-        """The numbers of partitions that each group may be given for its own sake."""
+        """The numbers of partitions that each group may have for its own sake."""
         stored: dict[int, frozenset[int]] = {}
         found: dict[int, frozenset[int]] = {}
         for group in self.groups:
@@ -247,12 +248,12 @@ class Enumeration:
             yield from _stored_layouts(group)
 
     def _stored(self) -> tuple[tuple[PartitionFunction, tuple[int, ...]], ...]:
-        """Functions that a table is stored by, with the names of the columns they are of."""
+        """Functions that a table is stored by, with the names of their columns."""
         found = {(each.function, tuple(map(self.names.of, each.columns))): None for each in self._stored_layouts()}
         return tuple(found)
 
     def _types(self) -> dict[int, set[DataType]]:
-        """By name, the types that some join or union compares at."""
+        """By name, the types in which some join or union compares."""
         found: dict[int, set[DataType]] = {}
         for group in self.groups:
             for each in group.implementations:
@@ -262,7 +263,7 @@ class Enumeration:
         return found
 
     def _orders(self) -> tuple[tuple[Sorted, ...], ...]:
-        """Every part of an order of the whole result: keys may be constant, or determined by others."""
+        """Every part of an order of the result: keys may be constant, or determined by others."""
         found: dict[tuple[Sorted, ...], None] = {}
         for group in self.groups:
             for each in group.implementations:
@@ -280,8 +281,8 @@ class Enumeration:
         return tuple(found)
 
     def _needed(self) -> tuple[dict[int, frozenset[int]], dict[int, frozenset[int]], frozenset[int]]:
-        """The names that the operators above each group look at, those that they want inputs laid out alike on, and the
-        groups that some operator wants a copy of."""
+        """The names that the operators above each group read, the names on which they need co-partitioned inputs,
+        and the groups that some operator needs a broadcast of."""
         found: dict[int, frozenset[int]] = {group.number: frozenset() for group in self.groups}
         aligned = dict(found)
         copied: set[int] = set()
@@ -305,10 +306,10 @@ class Enumeration:
                         found[child.number] |= found[group.number] | alike | frozenset(map(self.names.of, columns))
         return found, aligned, frozenset(copied)
 
-    def _coverings(self) -> dict[int, dict[TargetedBroadcast, None]]:
-        """By group, every way to cover stored ranges by some of its join columns, in any order."""
+    def _targeted_broadcasts(self) -> dict[int, dict[TargetedBroadcast, None]]:
+        """By group, every targeted broadcast to stored ranges by some of its join columns, in any order."""
         found: dict[int, dict[TargetedBroadcast, None]] = {group.number: {} for group in self.groups}
-        functions = {f: None for group in self.groups for f in _coverable(group)}
+        functions = {f: None for group in self.groups for f in _stored_ranges(group)}
         for group in self.groups:
             for each in group.implementations:
                 for joint in (a.joint for a in each.alternatives if isinstance(a.joint, BroadcastAligned)):
@@ -320,7 +321,7 @@ class Enumeration:
         return found
 
     def _directions(self, column: Column) -> list[Sorted]:
-        """Ascending, and as an order of the query wants it."""
+        """Ascending, and the direction that an order of the query requires."""
         name = self.names.of(column)
         found = {asc(column): None}
         for group in self.groups:
@@ -332,7 +333,7 @@ class Enumeration:
         return list(found)
 
     def _sorts(self, group: Group) -> list[tuple[Sorted, ...]]:
-        """Sorts that are not implied by another of these, and those by a single key, which are cheaper."""
+        """Sorts that no other one implies, and sorts by a single key, which are cheaper."""
         facts = group.facts
         useful = [c for c in group.columns if self.names.of(c) in self.needed[group.number]]
         useful = [c for c in useful if not facts.determines((), (c,))]
@@ -346,7 +347,7 @@ class Enumeration:
         return list(found)
 
     def _schemes(self, group: Group) -> list[Partitioned]:
-        """Layouts that an exchange can make of a group."""
+        """The layouts that an exchange of a group can make."""
         found: dict[Partitioned, None] = {}
         columns = list(group.columns)
         own = self.own_counts[group.number]
@@ -358,15 +359,15 @@ class Enumeration:
             for count in own:
                 found[Partitioned(HashFunction(own_types, count), on)] = None
             if any(self.names.of(c) not in aligned for c in on):
-                continue  # no input will ever lie beside this one
+                continue  # no input will be co-partitioned with this one
             for types in product(*({c.type, *self.types.get(self.names.of(c), ())} for c in on)):
                 for count in self.counts:
-                    function = HashFunction(types, count) if count in own else HashFunction(types, count, WANTED)
+                    function = HashFunction(types, count) if count in own else HashFunction(types, count, UNMATCHED)
                     found[Partitioned(function, on)] = None
         for function, names in self.stored:
             matching = [[c for c in group.columns if self.names.of(c) == name] for name in names]
             if isinstance(function, HashFunction) and function.partitions not in own:
-                function = replace(function, family=WANTED)
+                function = replace(function, family=UNMATCHED)
             for on in product(*matching):
                 found[Partitioned(function, on)] = None
         for order in self.orders:
@@ -382,12 +383,12 @@ class Enumeration:
 
     def size_of(self, group: Group, place: Partitioning) -> SizeEstimate:
         key = (group.number, place)
-        found = self._amounts.get(key)
+        found = self._sizes.get(key)
         if found is None:
-            found = self._amounts[key] = self._compute_amount(group, place)
+            found = self._sizes[key] = self._compute_size(group, place)
         return found
 
-    def _compute_amount(self, group: Group, place: Partitioning) -> SizeEstimate:
+    def _compute_size(self, group: Group, place: Partitioning) -> SizeEstimate:
         rows, size = group.rows, group.bytes
         match place:
             case Serial():
@@ -410,12 +411,12 @@ class Enumeration:
     def _build(
         self, table: Table, operator: Any, inputs: tuple[Found, ...], delivered: Delivered, own: float, name: str = ""
     ) -> None:
-        """Puts a plan into the table, if it is worth keeping; `own` is what the operator itself costs."""
+        """Adds a plan to the table if it is worth keeping. `own` is the cost of the operator itself."""
         cost = own + sum(each.cost for each in inputs)
         if cost > table.limit:
             return
         order = table.number(delivered.local)
-        if table.wants(delivered.partitioning, order, cost):
+        if table.improves(delivered.partitioning, order, cost):
             amount = self.size_of(table.group, delivered.partitioning)
             table.add(Found(operator, inputs, delivered, amount, cost, order, name))
 
@@ -427,7 +428,7 @@ class Enumeration:
     def _table(self, group: Group) -> Table:
         table = self._in_place(group, self.limit - self.rest[group.number])
         self._sort(table)
-        self._move(table)
+        self._exchange(table)
         self._sort(table)
         return table
 
@@ -440,20 +441,20 @@ class Enumeration:
                     if alternative.joint is not None and self._has_served(each, given):
                         given = [Delivered(_plain(each.partitioning), each.local) for each in given]
                     delivered = each.operator.deliver(given, [g.facts for g in each.inputs])
-                    if any(map(_is_wanted, given)) and not _is_wanted(delivered):
+                    if any(map(_is_unmatched, given)) and not _is_unmatched(delivered):
                         continue
                     own = self._own(each.operator, inputs, self.size_of(group, delivered.partitioning))
                     self._build(table, each.operator, inputs, delivered, own, alternative.name)
         return table
 
     def _has_served(self, each: Any, given: Sequence[Delivered]) -> bool:
-        """Does an input have its number of partitions for its own sake, or for that of what it is made of?"""
+        """Does an input have its number of partitions for its own sake, or for the sake of its inputs?"""
         count = partitions_of(given[0].partitioning)
         near = {group.number for child in each.inputs for group in (child, *_below(child))}
-        return not all(map(_is_wanted, given)) or any(count in self.own_counts[number] for number in near)
+        return not all(map(_is_unmatched, given)) or any(count in self.own_counts[number] for number in near)
 
     def _inputs(self, each: Any, alternative: Any) -> Iterator[tuple[Found, ...]]:
-        """Every combination of the inputs' plans that the operator can run over in this way."""
+        """Every combination of the inputs' plans over which the operator can run in this alternative."""
         by_place = [
             self._fitting(child, wish, each.operator.carried == place and each.operator.keeps_order)
             for place, (child, wish) in enumerate(zip(each.inputs, alternative.children, strict=True))
@@ -477,7 +478,8 @@ class Enumeration:
                     yield from product(*(found[place] for found, place in zip(by_place, places, strict=True)))
 
     def _fitting(self, child: Group, wish: Required, ordered: bool) -> dict[Partitioning, list[Found]]:
-        """The plans of an input that meet a requirement; where their order is lost, the cheapest of each layout."""
+        """The plans of an input that satisfy a requirement. If their order is not needed, the cheapest of each
+        layout."""
         found: dict[Partitioning, list[Found]] = {}
         for place, plans in self.tables[child.number].rows.items():
             if not self._is_met(child, place, wish.partitioning):
@@ -517,55 +519,58 @@ class Enumeration:
                 if given.cost + own <= table.limit:
                     self._build(table, operator, (given,), Delivered(place, keys), own)
 
-    def _move(self, table: Table) -> None:
+    def _exchange(self, table: Table) -> None:
         group = table.group
         schemes = self._schemes(group)
         for place, plans in [(place, list(plans)) for place, plans in table.rows.items()]:
-            if isinstance(place, Replicated | TargetedBroadcast) or _is_wanted(Delivered(place)):
+            if isinstance(place, Replicated | TargetedBroadcast) or _is_unmatched(Delivered(place)):
                 continue
             least = cheapest(plans)
             assert least is not None
-            for scheme in self.coverings[group.number]:
+            for scheme in self.targeted[group.number]:
                 split = isinstance(place, Serial)
                 how = InitialPartitioning(scheme) if split else Repartitioning(scheme, RandomMerge())
-                self._moved(table, how, (least,))
+                self._exchanged(table, how, (least,))
             if group.number in self.copied:
-                self._moved(table, Repartitioning(Replicated(), RandomMerge()), (least,))
+                self._exchanged(table, Repartitioning(Replicated(), RandomMerge()), (least,))
             if isinstance(place, Serial):
                 for scheme in (*schemes, *map(UnknownPartitioning, self.own_counts[group.number])):
-                    self._moved(table, InitialPartitioning(scheme), plans)
+                    self._exchanged(table, InitialPartitioning(scheme), plans)
                 continue
             in_order = [(each, _sorted_prefix(each.delivered.local)) for each in plans]
             for scheme in schemes:
-                self._moved(table, Repartitioning(scheme, RandomMerge()), plans)
+                self._exchanged(table, Repartitioning(scheme, RandomMerge()), plans)
                 self._merged(table, [(Repartitioning(scheme, SortMerge(k)), each) for each, k in in_order if k])
-            self._moved(table, FullMerge(RandomMerge()), (least,))
-            self._moved(table, FullMerge(ConcatMerge()), plans)
+            self._exchanged(table, FullMerge(RandomMerge()), (least,))
+            self._exchanged(table, FullMerge(ConcatMerge()), plans)
             self._merged(table, [(FullMerge(SortMerge(keys)), each) for each, keys in in_order if keys])
             self._merged(table, [(FullMerge(SortConcatMerge(keys)), each) for each, keys in in_order if keys])
 
-    def _moved(self, table: Table, how: Topology, plans: Sequence[Found]) -> None:
+    def _exchanged(self, table: Table, how: Topology, plans: Sequence[Found]) -> None:
         """An exchange over plans of one layout."""
         self._merged(table, [(how, each) for each in plans])
 
-    def _merged(self, table: Table, moves: Sequence[tuple[Topology, Found]]) -> None:
+    def _merged(self, table: Table, exchanges: Sequence[tuple[Topology, Found]]) -> None:
         """Exchanges over plans of one layout that differ only in the order that they merge in."""
         group = table.group
-        if not moves or min(given.cost for _, given in moves) + self._least_move(group, moves[0][1]) > table.limit:
+        if (
+            not exchanges
+            or min(given.cost for _, given in exchanges) + self._cheapest_exchange(group, exchanges[0][1]) > table.limit
+        ):
             return
-        first, given = moves[0]
+        first, given = exchanges[0]
         readers = _readers(first, given.delivered, group.facts)
         place = Serial() if isinstance(first, FullMerge) else first.scheme
-        for how, given in moves:
-            move = physical.Exchange(how, group.columns, readers)
-            own = self._own(move, (given,), self.size_of(group, place)) + (
-                group.recompute_seconds if move.samples else 0.0
+        for how, given in exchanges:
+            exchange = physical.Exchange(how, group.columns, readers)
+            own = self._own(exchange, (given,), self.size_of(group, place)) + (
+                group.recompute_seconds if exchange.samples else 0.0
             )
             if given.cost + own > table.limit:
                 continue
             delivered = self._delivered(group, how, given.delivered)
             if delivered is not None:
-                self._build(table, move, (given,), delivered, own)
+                self._build(table, exchange, (given,), delivered, own)
 
     @staticmethod
     def _delivered(group: Group, how: Topology, given: Delivered) -> Delivered | None:
@@ -576,21 +581,22 @@ class Enumeration:
         place = given.partitioning
         taken = isinstance(how, FullMerge) and not isinstance(how.merge, SortMerge)
         if taken and isinstance(place, Partitioned) and group.facts.determines((), place.columns):
-            # All rows are in one stream, and its order stays. Nobody looks for that: a merge in order costs no more.
+            # All rows are in one stream, which keeps its order. The search does not look for that: a merge in
+            # order costs no more.
             return Delivered(Serial())
         return delivered
 
-    def _least_move(self, group: Group, given: Found) -> float:
+    def _cheapest_exchange(self, group: Group, given: Found) -> float:
         in_place = isinstance(given.delivered.partitioning, Partitioned)
         found = self._least.get((group.number, in_place))
         if found is None:
             whole = SizeEstimate(group.rows, group.bytes, 1, 0.0, group.waits)
             how = Repartitioning(UnknownPartitioning(), RandomMerge()) if in_place else FullMerge(RandomMerge())
-            moves = (
+            exchanges = (
                 physical.Exchange(how, group.columns, 1.0 if in_place else None),
                 physical.Exchange(Repartitioning(Replicated(), RandomMerge()), group.columns),
             )
-            found = min(self.model.lower_bound(move, [whole], whole) for move in moves)
+            found = min(self.model.lower_bound(exchange, [whole], whole) for exchange in exchanges)
             self._least[group.number, in_place] = found
         return found
 
@@ -618,7 +624,7 @@ def _below(group: Group) -> Iterator[Group]:
 def _by_function(found: dict[Partitioning, list[Found]]) -> dict[Any, list[Partitioning]]:
     functions: dict[Any, list[Partitioning]] = {}
     for place in found:
-        # All layouts of one partition are alike to a join.
+        # All layouts of one partition are equivalent for a join.
         plain = _plain(place)
         function = plain.function if isinstance(plain, Partitioned) else type(place)
         functions.setdefault(function, []).append(place)
@@ -632,8 +638,8 @@ def _stored_layouts(group: Group) -> Iterator[Partitioned]:
             yield layout.partitioning
 
 
-def _coverable(group: Group) -> Iterator[RangeFunction]:
-    """Functions of ranges of several keys that files are stored by, whether all of the keys are read or not."""
+def _stored_ranges(group: Group) -> Iterator[RangeFunction]:
+    """Functions of ranges of several keys that files are stored by, even if not all keys are read."""
     for each in group.implementations or ():
         layout = getattr(each.operator, "layout", None)
         place = layout.partitioning if isinstance(layout, Delivered) else None
@@ -649,20 +655,24 @@ def _stored_counts(group: Group) -> frozenset[int]:
     return frozenset(layout.function.partitions for layout in _stored_layouts(group))
 
 
-def _is_wanted(given: Delivered) -> bool:
+def _is_unmatched(given: Delivered) -> bool:
     place = given.partitioning
-    return isinstance(place, Partitioned) and getattr(place.function, "family", None) == WANTED
+    return isinstance(place, Partitioned) and getattr(place.function, "family", None) == UNMATCHED
 
 
 def _plain(place: Partitioning) -> Partitioning:
-    """A layout that has been put beside another like it: it has served."""
-    if isinstance(place, Partitioned) and isinstance(place.function, HashFunction) and place.function.family == WANTED:
+    """A layout that is no longer to be matched: it is co-partitioned now."""
+    if (
+        isinstance(place, Partitioned)
+        and isinstance(place.function, HashFunction)
+        and place.function.family == UNMATCHED
+    ):
         return Partitioned(replace(place.function, family="spark"), place.columns, place.nulls_anywhere)
     return place
 
 
 def _readers(how: Topology, given: Delivered, facts: Dependencies) -> float | None:
-    """How many outputs read each input partition where it lies, if not all need to."""
+    """How many outputs read each input partition in place, if not all need to."""
     old, new = given.partitioning, getattr(how, "scheme", None)
     if isinstance(old, Partitioned) and isinstance(new, Partitioned) and not old.nulls_anywhere:
         read = read_counts(old.function, new.function)
@@ -683,7 +693,7 @@ def _sorted_prefix(local: Local) -> tuple[Sorted, ...]:
 
 
 def _subsets(columns: Sequence[Column], names: _Names) -> Iterator[tuple[Column, ...]]:
-    """Every set of columns (of many, those of up to three), in the order of their names; columns of one name in every order."""
+    """Every set of columns (of up to three if there are many), ordered by name; columns of one name in every order."""
     for size in range(1, 1 + (len(columns) if len(columns) <= WIDEST else WIDEST - 1)):
         for chosen in combinations(columns, size):
             by_name: dict[int, list[Column]] = {}
@@ -694,7 +704,7 @@ def _subsets(columns: Sequence[Column], names: _Names) -> Iterator[tuple[Column,
 
 
 class _Names:
-    """Columns that somewhere in the query are equal, or one the copy of the other, have one name."""
+    """Columns that are equal somewhere in the query, or copies of each other, have one name."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self._up: dict[Column, Column] = {}

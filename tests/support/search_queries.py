@@ -1,8 +1,8 @@
-"""Small logical queries, made at random: what the search and the exhaustive enumeration are both given.
+"""Small random logical queries, for the search and for the exhaustive enumeration.
 
 A query is a tree over one to four tables. Tables are tiny to huge, some of them stored in partitions; columns are keys,
-are determined by others, skewed, nullable or not. Values come from few domains, so that columns of two tables can be
-joined: a domain is a type and a number of values, and an int and a bigint may be of one domain.
+determined by others, skewed, nullable or not. Values come from few domains, so that columns of two tables can be joined: a
+domain is a type and a number of values, and an int and a bigint may share a domain.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ class _Maker:
         return Query(name, script, self.numbers, self.machine())
 
     def machine(self) -> Machine:
-        """Mostly one that would cut all but stored data into as many partitions as it has cores. How many there should be is
-        a rule of thumb and not what the search is about; where sizes differ, it has more to choose from."""
+        """Mostly a machine that would split all but stored data into as many partitions as it has cores. The number
+        of partitions is a rule of thumb and not the subject of the search; where sizes differ, there is more to
+        choose from."""
         cores = self.random.choice((2, 4))
         if self.random.random() < 0.75:
             return Machine(cores=cores, partition_bytes=1e15, file_piece_bytes=1e15)
@@ -119,7 +120,8 @@ class _Maker:
         keys: Sequence[frozenset[Column]],
         dependencies: Sequence[Dependency],
     ) -> tuple[tuple[Column, ColumnStatistics], ...]:
-        """Numbers that no key and no dependency contradicts: what is determined has no more values, and is as skewed."""
+        """Statistics that contradict no key and no dependency: a determined column has no more values, and the same
+        skew."""
         random = self.random
         distinct = {column: min(rows, random.choice((2.0, 50.0, 1e4, 1e6, rows))) for column in columns}
         common = {column: random.choice((0.05, 0.6)) if random.random() < 0.15 else 0.0 for column in columns}
@@ -150,7 +152,7 @@ class _Maker:
         if numeric and random.random() < 0.4:
             if on[-1].type not in INTEGERS:
                 on = on[:1]
-            # Of two columns, every second boundary falls between rows that agree on the first.
+            # With two columns, every second boundary is between rows that agree on the first.
             cuts = [(100 * i,) for i in range(1, count)]
             if len(on) > 1:
                 cuts = [(100 * (i // 2), 50)[: 1 + i % 2] for i in range(2, count + 1)]
@@ -193,12 +195,12 @@ class _Maker:
             (12, 2, 1, 1, 1, 1),
         )[0]
         pairs = [(a, b) for a in left.columns for b in right.columns if self.domains[a] == self.domains[b]]
-        # A product of two large tables is no query that anyone runs.
+        # Nobody runs a product of two large tables.
         small = min(_rows(left), _rows(right)) <= SMALL
-        wanted = random.choices((0, 1, 2), (1 if small else 0, 14, 5))[0]
+        pair_count = random.choices((0, 1, 2), (1 if small else 0, 14, 5))[0]
         chosen: list[tuple[Column, Column]] = []
         for a, b in random.sample(pairs, len(pairs)):
-            if len(chosen) < wanted and all(a != x and b != y for x, y in chosen):
+            if len(chosen) < pair_count and all(a != x and b != y for x, y in chosen):
                 chosen.append((a, b))
         safe = random.random() < 0.05
         parts: list[Expression] = [Call("<=>" if safe else "=", (Ref(a), Ref(b)), pa.bool_()) for a, b in chosen]

@@ -1,4 +1,4 @@
-"""A plan as indented text, short enough for the expectation of a test: columns by name, without numbers."""
+"""A plan as indented text, short enough for an expected plan in a test: columns by name, without numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Optimized plans held against plain Spark: the same rows, exchanges and sorts as planned, and rows where the plans claim.
+"""Compares optimized plans with plain Spark: the same rows, the planned exchanges and sorts, and the claimed layouts.
 
-Spark takes long to begin, not to run, so all is made for few and small tasks: plain Spark has its rows in memory and one
-partition, a plan that is as the one before it is not run again, and a part of each plan is looked at rather than all."""
+Spark takes long to start a job, not to run it. So tasks are few and small: plain Spark has its rows in memory and one
+partition, a plan equal to the previous one is not run again, and only some nodes of each plan are checked."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ PLAIN = {
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Plain Spark, and ours: sessions of one Spark, with settings of their own."""
+    """Plain Spark and ours: two sessions of one Spark, with their own settings."""
 
     plain: SparkSession
     ours: Session
 
 
 def in_two_sessions(spark: SparkSession) -> tuple[SparkSession, SparkSession]:
-    """Plain Spark's, and ours."""
+    """A session for plain Spark, and one for ours."""
     plain, ours = spark.newSession(), spark.newSession()
     for settings, session in ((PLAIN, plain), (QUICK, ours)):
         for name, value in settings.items():
@@ -61,8 +61,9 @@ def in_two_sessions(spark: SparkSession) -> tuple[SparkSession, SparkSession]:
 
 def problems(sides: Sides, seed: int, query: str) -> Iterator[str]:
     draw = random.Random(seed)
-    # Adaptive execution plans again after each stage, which takes long: of some. Without it an exchange that a plan has
-    # twice would be run once. (With it, that is decided later, and a plan with a stage of ours needs it to come to an end.)
+    # Adaptive execution plans again after each stage, which takes long, so only some queries use it. Without it, Spark
+    # would reuse an exchange that occurs twice. (With it, that is decided later, and a plan with a stage of ours needs
+    # it to finish.)
     adaptive = str(seed % 10 == 0).lower()
     for name in ("spark.sql.adaptive.enabled", "spark.sql.exchange.reuse"):
         sides.ours.spark.conf.set(name, adaptive)
@@ -76,7 +77,7 @@ def problems(sides: Sides, seed: int, query: str) -> Iterator[str]:
         seen.add(shown)
         nodes = [plan]
         others = [node for node in can_be_checked(plan) if node is not plan]
-        # One more part of one of the plans.
+        # One more node of one of the plans.
         if others and len(seen) == 1:
             nodes.append(draw.choice(others))
         with lowering(sides.ours.spark, optimized) as lowered:
@@ -94,7 +95,7 @@ def problems(sides: Sides, seed: int, query: str) -> Iterator[str]:
 
 
 def _plans(session: Session, query: str, draw: random.Random) -> Iterator[PlannedQuery]:
-    """As planned for some machine, and again without some of the rules that were used."""
+    """The plans for some machine, and again with some of the rules that fired disabled."""
     script, machine = session.pipeline.bind(query), draw.choice(MACHINES)
     first = optimize(script, Options(Target(machine, is_managed=False)))
     used = [rule.__name__ for rule in EXPLORATION if first.trace.rules[rule.__name__]]
@@ -111,11 +112,11 @@ def _plans(session: Session, query: str, draw: random.Random) -> Iterator[Planne
 
 def _not_as_planned(lowered: Lowering, optimized: PlannedQuery, frame: DataFrame) -> list[str]:
     planned = executed_plan_diff.as_planned(optimized, lowered.spark_exchanges)
-    # The plan that will run: the frame keeps it, so that Spark plans once.
+    # The plan that will run. The frame keeps it, so Spark plans once.
     executed = executed_plan_diff.of_text(frame._jdf.queryExecution().executedPlan().toString().splitlines())
     return executed_plan_diff.differences(planned, executed)
 
 
 def _counted(rows) -> Counter:  # type: ignore[no-untyped-def, type-arg]
-    """Rows as often as they are there. Zero has two signs that are equal, and either may come out of a group."""
+    """Rows with their number of occurrences. Zero has two signs that are equal, and a group may return either."""
     return Counter(tuple("NaN" if value != value else value for value in row) for row in rows)

@@ -51,7 +51,7 @@ def store(
     files: int = 1,
     row_group: int = 1 << 20,
 ) -> Stream:
-    """Writes the next version of a stream, with so many files in each partition."""
+    """Writes the next version of a stream, with a number of files in each partition."""
     storage = LocalStorage(str(path), step)
     reference = open_stream(request.reference) if request.reference else None
     layout = resolve_layout(request, [(field.name, field.type) for field in rows.schema], reference)
@@ -73,7 +73,7 @@ def _files(rows: pa.Table, *layout: Any) -> list[tuple[str, bytes]]:
     """The Parquet files of some rows, by name. Tests that write the same rows many times encode them once."""
     key = (id(rows), *layout)
     if key not in _written:
-        _written[key] = rows, list(_encode_files(rows, *layout))  # the table stays alive, and its id unique
+        _written[key] = rows, list(_encode_files(rows, *layout))  # keeps the table alive, so that its id is unique
     return _written[key][1]
 
 

@@ -1,4 +1,4 @@
-"""The fit of the calibration: it finds the rates that made the seconds, and never a negative one."""
+"""The calibration fit recovers the rates behind measured times, and no rate is negative."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.calibration_fit import fit, nonnegative
 
 
 @given(seed=st.integers(0, 10_000), columns=st.integers(1, 6))
-def test_the_rates_that_made_the_seconds_are_found(seed: int, columns: int) -> None:
+def test_the_rates_are_recovered(seed: int, columns: int) -> None:
     rng = np.random.default_rng(seed)
     names = [f"rate{i}" for i in range(columns)]
     rates = dict(zip(names, rng.choice([0.0, 1e-9, 5e-8, 1e-3], columns), strict=True))
@@ -23,9 +23,9 @@ def test_the_rates_that_made_the_seconds_are_found(seed: int, columns: int) -> N
 
 
 @given(seed=st.integers(0, 10_000))
-def test_no_rate_is_negative_and_none_can_be_bettered(seed: int) -> None:
-    """The conditions of Karush, Kuhn and Tucker: growing a rate that is nothing, or changing one that is not, does not
-    make the error smaller."""
+def test_no_rate_is_negative_and_none_can_be_improved(seed: int) -> None:
+    """The conditions of Karush, Kuhn and Tucker: increasing a zero rate, or changing another one, does not reduce the
+    error."""
     rng = np.random.default_rng(seed)
     matrix, target = rng.normal(size=(12, 5)), rng.normal(size=12)
     x = nonnegative(matrix, target)
@@ -35,5 +35,5 @@ def test_no_rate_is_negative_and_none_can_be_bettered(seed: int) -> None:
     assert np.abs(gradient[x > 0]).max(initial=0.0) < 1e-9
 
 
-def test_a_rate_that_no_job_counts_is_left_out() -> None:
+def test_a_rate_that_no_job_uses_is_left_out() -> None:
     assert fit([{"a": 1.0, "b": 0.0}, {"a": 2.0, "b": 0.0}], [3.0, 6.0]) == {"a": pytest.approx(3.0)}

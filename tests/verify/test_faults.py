@@ -248,7 +248,7 @@ FAULTS: dict[str, tuple[Callable[[], PlannedQuery], str]] = {
         "missing is order",
     ),
     "a window without its order": (lambda: optimized(windowed(sort(send(R, A), A))), "order [v#3↑]"),
-    "an order by ranges that are hashes": (lambda: in_order(sort(send(R, A), A)), "requires {[a#1↑]o"),
+    "an order by ranges over a hash layout": (lambda: in_order(sort(send(R, A), A)), "requires {[a#1↑]o"),
     "an order by ranges of the other direction": (
         lambda: in_order(sort(send_by(ranged([desc(A)], SampledBoundaries("1", 8)), R), A)),
         "requires",
@@ -341,7 +341,7 @@ FAULTS: dict[str, tuple[Callable[[], PlannedQuery], str]] = {
         ),
         "initial partitioning needs a single input stream",
     ),
-    "partitions read in place that are elsewhere": (
+    "partitions read in place that are not there": (
         lambda: optimized(with_operator(send(R, A), readers=2.0)),
         "in place, but",
     ),
@@ -607,12 +607,12 @@ FAULTS: dict[str, tuple[Callable[[], PlannedQuery], str]] = {
         "reads x#11",
     ),
     "a column twice": (lambda: optimized(with_operator(send(R, A), columns=(A, A))), "delivers a#1 twice"),
-    "other columns than asked for": (lambda: optimized(R, required=(A, B)), "are required"),
+    "other columns than required": (lambda: optimized(R, required=(A, B)), "are required"),
     "a result that is not in order": (
         lambda: optimized(sort(send(R, A), A), [asc(A)]),
         "must deliver rows in the order",
     ),
-    "a result in order inside its ranges only by half": (
+    "a result sorted inside its ranges by the first key only": (
         lambda: optimized(sort(send_by(ranges, R), A), [asc(A), asc(B)]),
         "must deliver rows in the order",
     ),

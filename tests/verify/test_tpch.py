@@ -1,4 +1,4 @@
-"""The plans of TPC-H: all are valid, and none is without one of its exchanges or sorts."""
+"""The plans of TPC-H are valid, and no longer valid without any one of their exchanges or sorts."""
 
 from __future__ import annotations
 

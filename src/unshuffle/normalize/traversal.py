@@ -48,20 +48,7 @@ def descend(
     """Applies the rules to an operator before its inputs. `nested` says whether expressions may hold subqueries, whose plans
     are then rewritten too. `done` has the plans that the same rules need not see again."""
     active = _Active(rules, context)
-    shared: dict[int, Shared] = {}
-    finished = done or Done()
-
-    def change(node: Plan) -> Plan:
-        if node in finished:
-            return node
-        if isinstance(node, Shared):
-            return _once(node, shared, change)
-        changed = map_inputs(_settled(node, active, context), change, nested)
-        if changed is node:
-            finished.add(node)
-        return changed
-
-    return change(plan)
+    return _traverse(plan, lambda node, change: map_inputs(_settled(node, active, context), change, nested), done)
 
 
 def ascend(
@@ -69,6 +56,11 @@ def ascend(
 ) -> Plan:
     """Applies the rules to an operator after its inputs."""
     active = _Active(rules, context)
+    return _traverse(plan, lambda node, change: _settled(map_inputs(node, change, nested), active, context), done)
+
+
+def _traverse(plan: Plan, rewrite: Callable[[Plan, Change], Plan], done: Done | None) -> Plan:
+    """Rewrites every operator once. `rewrite` gets an operator and the function that rewrites its inputs."""
     shared: dict[int, Shared] = {}
     finished = done or Done()
 
@@ -77,7 +69,7 @@ def ascend(
             return node
         if isinstance(node, Shared):
             return _once(node, shared, change)
-        changed = _settled(map_inputs(node, change, nested), active, context)
+        changed = rewrite(node, change)
         if changed is node:
             finished.add(node)
         return changed

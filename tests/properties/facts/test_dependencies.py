@@ -54,13 +54,13 @@ def test_the_five_sources_of_dependencies() -> None:
     assert Dependencies.of([depends([], [B])]).determines((), (B,))
 
 
-def test_a_dependency_is_no_key_because_rows_may_repeat() -> None:
+def test_a_dependency_is_not_a_key_because_rows_may_repeat() -> None:
     facts = Dependencies.of([depends([A], [B, C, D])])
     assert facts.determines((A,), COLUMNS)
     assert not facts.unique((A,))
 
 
-def test_classes_merge_keep_their_constant_and_name_the_smallest() -> None:
+def test_merged_classes_keep_their_constant_and_smallest_name() -> None:
     facts = Dependencies.of(classes=[*equality(D, C), *equality(B, C), EqualColumns(frozenset((D,)), ConstantValue(5))])
     assert facts.classes == (EqualColumns(frozenset((B, C, D)), ConstantValue(5)),)
     assert facts.representative(D) == B
@@ -75,14 +75,14 @@ def test_integers_of_two_widths_are_interchangeable_and_strings_with_numbers_are
     assert equality(A, Column(9, "s", pa.string())) == ()
 
 
-def test_sqls_unique_says_nothing_of_rows_with_a_null() -> None:
+def test_unique_does_not_apply_to_rows_with_nulls() -> None:
     facts = Dependencies.of(lax=[depends([A], [B, C, D])])
     assert not facts.determines((A,), (B,))
     assert Dependencies.of(lax=facts.lax, never_null=[A]).determines((A,), (B,))
 
 
 @given(ch=choices)
-def test_minimal_cover_says_the_same_with_nothing_to_spare(ch: Choices) -> None:
+def test_minimal_cover_is_equivalent_and_minimal(ch: Choices) -> None:
     functional = draw_facts(ch, most=5).functional
     cover = minimal_cover(functional)
     before, after = Dependencies.of(functional), Dependencies.of(cover)
@@ -97,7 +97,7 @@ def test_minimal_cover_says_the_same_with_nothing_to_spare(ch: Choices) -> None:
 
 
 @given(ch=choices)
-def test_a_minimized_set_determines_what_the_set_did(ch: Choices) -> None:
+def test_a_minimized_set_determines_the_same_columns(ch: Choices) -> None:
     facts = draw_facts(ch, most=4)
     whole = frozenset(ch.subset(COLUMNS))
     small = minimize_set(facts, whole)

@@ -1,4 +1,4 @@
-"""Facts through the operators: run each operator on rows and look for a fact that broke."""
+"""Propagation of facts: each operator runs on rows, and no propagated fact may be violated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from unshuffle.properties.facts.cover import restrict
 
 
 def draw_known(ch: Choices, columns, most: int = 3) -> Dependencies:
-    """Facts with some made lax, so that outer joins stacked on one another are covered too."""
+    """Facts, some of them lax, so that stacked outer joins are covered too."""
     facts = draw_facts(ch, columns, most)
     if ch.flag(3):
         return Dependencies.of((), facts.classes, facts.keys, facts.never_null, (*facts.functional,))
@@ -65,7 +65,7 @@ def test_join(kind: JoinKind, exact: bool, ch: Choices) -> None:
 
 
 @given(ch=choices)
-def test_select(ch: Choices) -> None:
+def test_filter(ch: Choices) -> None:
     facts = draw_known(ch, LEFT)
     rows = draw_rows(ch, facts, LEFT)
     a, b, c = ch.shuffle(LEFT)
@@ -134,8 +134,8 @@ def test_union(ch: Choices) -> None:
 
 
 @given(ch=choices)
-def test_restriction_loses_nothing_that_can_be_said(ch: Choices) -> None:
-    """Dropping a column keeps every dependency among the others that followed before."""
+def test_restriction_keeps_every_implied_dependency(ch: Choices) -> None:
+    """Dropping a column keeps every implied dependency among the other columns."""
     columns = (*LEFT, *RIGHT[:2])
     facts = draw_facts(ch, columns, 5)
     kept = ch.subset(columns, least=2)
@@ -158,14 +158,15 @@ def test_a_null_extended_side_turns_dependencies_lax_unless_a_column_is_never_nu
     assert depends([z], [a]) in weak.lax
     assert join(JoinKind.LEFT, left, solid, on).determines((x,), (y,))
     assert not join(JoinKind.LEFT, left, solid, on).equal(a, z)
-    # A condition that rejects NULL brings the dependency back, and z ~> a with it.
+    # A condition that rejects NULL restores the dependency, and z ~> a with it.
     again = select(weak, Predicate(not_null=(x, z)))
     assert again.determines((x,), (y,))
     assert again.determines((z,), (a,))
 
 
 def test_a_dependency_on_the_compared_column_survives_an_outer_join_but_not_a_full_one() -> None:
-    """A stored row whose compared column is NULL matches nothing: after a left join, every NULL there is invented."""
+    """A stored row whose join column is NULL matches nothing. After a left join, every NULL there comes from the
+    join."""
     (a, *_), (x, y, _) = LEFT, RIGHT
     side = Side(frozenset(RIGHT), Dependencies.of([depends([x], [y])]))
     left = Side(frozenset(LEFT), Dependencies())
@@ -176,7 +177,7 @@ def test_a_dependency_on_the_compared_column_survives_an_outer_join_but_not_a_fu
     assert swapped.determines((x,), (y,))
 
 
-def test_equality_under_a_lossy_cast_makes_nothing_equal() -> None:
+def test_equality_under_a_lossy_cast_does_not_make_columns_equal() -> None:
     number, text = Column(1, "n", INT), Column(2, "s", pa.string())
     sides = Side(frozenset((number,)), Dependencies()), Side(frozenset((text,)), Dependencies())
     on = Predicate(equal=((number, text),))
@@ -198,7 +199,7 @@ def test_repair_makes_rows_that_satisfy_the_facts() -> None:
     assert same(rows[0], rows[1], frozenset((b,)))
 
 
-def test_keys_do_not_multiply_without_end_when_many_tables_are_joined() -> None:
+def test_the_number_of_keys_stays_small_when_many_tables_are_joined() -> None:
     facts, columns = Dependencies(), frozenset[Column]()
     for table in range(8):
         mine = [Column(100 * table + i, f"c{i}", INT) for i in range(1, 5)]

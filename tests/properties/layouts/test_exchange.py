@@ -1,4 +1,4 @@
-"""Tables III, IV and V and the five topologies: every cell, on rows that are really moved."""
+"""Tables III, IV and V and the five topologies: every cell, on rows that are really exchanged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NONE = Dependencies()
 
 
 def keeps(kind: str, merge: str) -> bool:
-    """Must something be left of an order that begins as the layout does? Case 1 of each cell."""
+    """Must part of an order that begins like the layout be preserved? Case 1 of each cell."""
     return kind == "serial" or (merge == "sort" if kind == "random" else merge != "random")
 
 
@@ -91,7 +91,7 @@ def test_table_5_repartitioning(scheme: str, merge: str, ch: Choices) -> None:
         to = draw_scheme(ch, scheme)
         source = given_.partitioning
         if isinstance(source, Partitioned) and scheme == "hash" and ch.flag():
-            # The neighbouring case of SIGMOD 2012: the same columns again, into another number.
+            # The neighbouring case of SIGMOD 2012: the same columns, into another number of partitions.
             to = hashed(source.columns, ch.pick([2, 3, 4, 6, 8]))
         result = exchange(Repartitioning(to, how), given_, facts)
         assert result.local or not kept or not keeps(kind, merge)
@@ -132,7 +132,7 @@ def test_partial_merge(merge: str, ch: Choices) -> None:
 
 
 def test_table_5_as_printed_is_not_sound() -> None:
-    """Concat after repartitioning random input does not group, whatever the new partitioning is on."""
+    """Concat after repartitioning random input does not group, whatever the new partitioning columns are."""
     a = COLUMNS[0]
     given_ = Delivered(UnknownPartitioning(2), (Sorted(a, False, True),))
     result = exchange(Repartitioning(hashed([a], 2), ConcatMerge()), given_, Dependencies())
@@ -141,7 +141,7 @@ def test_table_5_as_printed_is_not_sound() -> None:
     assert exchange(ranges, given_, Dependencies()).local == ()
 
 
-def test_illegal_exchanges_are_refused() -> None:
+def test_illegal_exchanges_are_rejected() -> None:
     a = COLUMNS[0]
     with pytest.raises(ExchangeError):
         exchange(FullMerge(RandomMerge()), Delivered(Replicated()), Dependencies())

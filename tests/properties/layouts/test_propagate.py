@@ -1,4 +1,4 @@
-"""Layouts and orders through projections, aggregates and joins, on rows."""
+"""Propagation of layouts and orders through projections, aggregates and joins, on rows."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_streamed_order(kind: JoinKind, ch: Choices) -> None:
     assert broken_local(out, order_after_join(kind, local, streamed_left=True)) is None
 
 
-def test_a_lost_column_leaves_some_function_of_what_determines_it() -> None:
+def test_a_dropped_column_leaves_a_function_of_what_determines_it() -> None:
     facts = Dependencies.of([depends([A], [B])])
     result = through_project(Delivered(hashed([B], 8), (asc(B), asc(A))), facts, kept=(A, C))
     assert result.partitioning == Partitioned(UnknownFunction(1, 8), (A,))

@@ -1,4 +1,5 @@
-"""Layouts made from layouts (SIGMOD 2012, section 3): where rows go, what is read, what is co-partitioned."""
+"""Layouts derived from layouts (SIGMOD 2012, section 3): where rows go, which partitions are read, what is
+co-partitioned."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def assert_reads_enough(rows, source: Partitioned, target: Partitioned) -> None:
 
 
 def raw_hash(function, values) -> int:
-    """A hash whose modulus is really taken, so that h mod 4 and h mod 2 are related as they are in Spark."""
+    """A hash with a real modulus, so that h mod 4 and h mod 2 are related as in Spark."""
     return LEAF(HashFunction(function.types, 2**20, function.family), values) % function.partitions
 
 
@@ -173,7 +174,7 @@ def test_a_prefix_layout_is_co_partitioned_with_the_same_range_written_plainly()
 
 
 @given(ch=choices)
-def test_partitions_gathered_in_groups(ch: Choices) -> None:
+def test_partitions_merged_in_groups(ch: Choices) -> None:
     layout = draw_layout(ch)
     count = 1 + ch.below(layout.function.partitions)
     groups = [min(i, count - 1) for i in range(layout.function.partitions)]
@@ -207,7 +208,7 @@ def test_a_folded_hash_is_a_hash_only_if_the_number_divides() -> None:
     assert isinstance(match_joint([(Delivered(own), NONE), (Delivered(twin), NONE)], keys), Proof)
 
 
-def test_neighbouring_ranges_gathered_are_still_in_order() -> None:
+def test_merged_neighbouring_ranges_are_still_in_order() -> None:
     sampled = ranged([asc(A)], SampledBoundaries("s", 4))
     in_order = Required(RangeOrdered((asc(A),)))
     assert isinstance(match(Delivered(merged_layout(sampled, (0, 0, 1, 1))), in_order, NONE), Proof)
@@ -247,7 +248,7 @@ def test_unrelated_functions_have_no_connections() -> None:
         ((RangeKey(A.type),) * 2, ((1,),)),
     ],
 )
-def test_range_functions_that_cannot_be_written(keys, boundaries) -> None:
+def test_invalid_range_functions(keys, boundaries) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         RangeFunction(keys, boundaries)
 

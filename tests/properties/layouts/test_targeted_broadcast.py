@@ -1,5 +1,5 @@
-"""Copies where they can be needed: what covers ranges is in every partition that can hold rows which agree with it, and where
-that is proven of two inputs, a join partition by partition finds what a join of everything finds, once."""
+"""Targeted broadcasts: a row is copied to every partition that can hold a match. Where two inputs are proven to be aligned,
+a join partition by partition finds the matches of a join of all rows, each once."""
 
 from __future__ import annotations
 
@@ -80,13 +80,14 @@ RANGES = ranged([asc(A), asc(B)], [(1, 2), (1, 4), (3,), (4, 0)])
 LONGER = ranged([asc(A), asc(B), asc(C)], [(1, 2, 3)])
 
 
-def covering(layout: Partitioned, *columns: Column) -> TargetedBroadcast:
+def targeted(layout: Partitioned, *columns: Column) -> TargetedBroadcast:
     assert isinstance(layout.function, RangeFunction)
     return TargetedBroadcast(layout.function, columns)
 
 
 def copied(rows, claim: TargetedBroadcast):
-    """Rows at every partition that has a point with their values, found by trying points and not by `reach`."""
+    """Copies of the rows in every partition that contains a point with their values, found by trying points instead of
+    `reach`."""
     parts: list[list[dict]] = [[] for _ in range(claim.function.partitions)]
     rest = claim.function.arity - len(claim.columns)
     for row in rows:
@@ -102,7 +103,7 @@ def draw_ranges(ch: Choices, columns) -> Partitioned:
     return ranged(keys, draw_boundaries(ch, keys))
 
 
-# --- what it means
+# --- semantics
 
 
 @given(ch=choices)
@@ -138,10 +139,10 @@ def test_reach_of_values_that_boundaries_fall_between() -> None:
 
 
 @given(ch=choices)
-def test_an_exchange_makes_copies_where_it_says(ch: Choices) -> None:
+def test_an_exchange_copies_rows_to_their_reach(ch: Choices) -> None:
     layout = draw_ranges(ch, (A, B, C))
     assume(layout.function.arity > 1)
-    claim = covering(layout, *ch.shuffle((X, Y, Z))[: 1 + ch.below(layout.function.arity - 1)])
+    claim = targeted(layout, *ch.shuffle((X, Y, Z))[: 1 + ch.below(layout.function.arity - 1)])
     rows = draw_rows(ch, NONE, (X, Y, Z))
     how = InitialPartitioning(claim) if ch.flag() else Repartitioning(claim, RandomMerge())
     given_ = Delivered(Serial() if isinstance(how, InitialPartitioning) else UnknownPartitioning(2))
@@ -153,7 +154,7 @@ def test_an_exchange_makes_copies_where_it_says(ch: Choices) -> None:
     at = ch.pick([i for i, part in enumerate(parts) if part])
     if ch.flag():
         assume(len(reach[rows.index(damaged[at][0])]) > 1)
-        damaged[at].pop(0)  # a partition has one copy less than the others
+        damaged[at].pop(0)  # one partition has one copy fewer than the others
         assert broken_global(damaged, claim) is not None
     else:
         outside = [i for i in range(len(parts)) if i not in reach[0]]
@@ -162,20 +163,20 @@ def test_an_exchange_makes_copies_where_it_says(ch: Choices) -> None:
         assert broken_global(damaged, claim) is not None
 
 
-def test_what_cannot_be_written() -> None:
+def test_invalid_targeted_broadcasts() -> None:
     with pytest.raises(ValueError, match="not on all"):
-        covering(RANGES, X, Y)
+        targeted(RANGES, X, Y)
     with pytest.raises(ValueError, match="not on all"):
-        covering(RANGES)
+        targeted(RANGES)
     with pytest.raises(ValueError, match="known boundaries"):
-        covering(ranged([asc(A), asc(B)], SampledBoundaries("s", 4)), X)
+        targeted(ranged([asc(A), asc(B)], SampledBoundaries("s", 4)), X)
 
 
-# --- what follows from it
+# --- implications
 
 
 def test_it_implies_nothing_else_and_nothing_else_implies_it() -> None:
-    claim = covering(RANGES, X)
+    claim = targeted(RANGES, X)
     key = Dependencies.of(keys=[frozenset((X,))])
     one_row = Dependencies.of(keys=[frozenset()])
     for facts in (NONE, key, one_row):
@@ -198,28 +199,28 @@ def test_it_implies_nothing_else_and_nothing_else_implies_it() -> None:
             assert not check(Step(rule, claim, UnknownPartitioning()), facts)
 
 
-def test_only_equal_columns_and_the_same_function_serve() -> None:
-    wish = Required(BroadcastTo(covering(RANGES, X)))
-    assert isinstance(match(Delivered(covering(RANGES, X)), wish, NONE), Proof)
-    assert isinstance(match(Delivered(covering(RANGES, Y)), wish, NONE), Unmet)
-    assert isinstance(match(Delivered(covering(RANGES, Y)), wish, Dependencies.of(classes=equality(X, Y))), Proof)
+def test_only_equal_columns_and_the_same_function_satisfy_it() -> None:
+    wish = Required(BroadcastTo(targeted(RANGES, X)))
+    assert isinstance(match(Delivered(targeted(RANGES, X)), wish, NONE), Proof)
+    assert isinstance(match(Delivered(targeted(RANGES, Y)), wish, NONE), Unmet)
+    assert isinstance(match(Delivered(targeted(RANGES, Y)), wish, Dependencies.of(classes=equality(X, Y))), Proof)
     both_ways = Dependencies.of([depends([X], [Y]), depends([Y], [X])])
-    assert isinstance(match(Delivered(covering(RANGES, Y)), wish, both_ways), Unmet)
+    assert isinstance(match(Delivered(targeted(RANGES, Y)), wish, both_ways), Unmet)
     other = ranged([asc(A), asc(B)], [(1, 2), (1, 5), (3,), (4, 0)])
-    assert isinstance(match(Delivered(covering(other, X)), wish, NONE), Unmet)
-    assert isinstance(match(Delivered(covering(LONGER, X)), Required(BroadcastTo(covering(LONGER, X, Y))), NONE), Unmet)
+    assert isinstance(match(Delivered(targeted(other, X)), wish, NONE), Unmet)
+    assert isinstance(match(Delivered(targeted(LONGER, X)), Required(BroadcastTo(targeted(LONGER, X, Y))), NONE), Unmet)
 
 
-def test_nothing_stands_over_copies() -> None:
-    claim = Delivered(covering(RANGES, X))
+def test_exchanges_and_projections_of_a_targeted_broadcast() -> None:
+    claim = Delivered(targeted(RANGES, X))
     with pytest.raises(ExchangeError):
         exchange(FullMerge(RandomMerge()), claim, NONE)
     with pytest.raises(ExchangeError):
         exchange(Repartitioning(RANGES, RandomMerge()), claim, NONE)
-    assert through_project(claim, NONE, (), {Y: X}) == Delivered(covering(RANGES, Y))
+    assert through_project(claim, NONE, (), {Y: X}) == Delivered(targeted(RANGES, Y))
     with pytest.raises(ValueError, match="cannot be distinguished"):
         through_project(claim, NONE, (Y,))
-    assert claim.renamed({X: Z}.__getitem__) == Delivered(covering(RANGES, Z))
+    assert claim.renamed({X: Z}.__getitem__) == Delivered(targeted(RANGES, Z))
     assert partitions_of(claim.partitioning) == 5
 
 
@@ -227,7 +228,7 @@ def test_nothing_stands_over_copies() -> None:
 
 
 @given(ch=choices)
-def test_what_is_left_of_ranges_without_their_last_keys(ch: Choices) -> None:
+def test_ranges_without_their_last_keys(ch: Choices) -> None:
     facts = draw_facts(ch, (A, B, C), 2)
     layout = draw_ranges(ch, (A, B, C))
     apart = ch.flag(4)
@@ -244,7 +245,7 @@ def test_what_is_left_of_ranges_without_their_last_keys(ch: Choices) -> None:
         assert further == UnknownPartitioning(layout.function.partitions)
 
 
-def test_it_keeps_the_keys_before_the_first_that_is_lost() -> None:
+def test_it_keeps_the_keys_before_the_first_dropped_one() -> None:
     def left(*kept: Column, apart: bool = False) -> object:
         given_ = Delivered(Partitioned(LONGER.function, LONGER.columns, apart))
         return through_project(given_, NONE, kept).partitioning
@@ -256,7 +257,7 @@ def test_it_keeps_the_keys_before_the_first_that_is_lost() -> None:
     assert left(A, B, C) == LONGER
 
 
-def test_it_clusters_nothing_and_serves_who_asks_for_no_more_keys() -> None:
+def test_it_clusters_nothing_and_satisfies_requirements_on_its_keys() -> None:
     within = PrefixPartitioned(LONGER.function, (A, B))
     assert formula(within, NONE) == UnknownPartitioning(2)
     for wish, is_met in (
@@ -293,8 +294,8 @@ def joint(left, right, *keys, by=1, left_facts=NONE, right_facts=NONE):
 @pytest.mark.parametrize("kind", list(JoinKind), ids=lambda k: k.name)
 @given(ch=choices)
 def test_a_proven_join_finds_every_match_once(kind: JoinKind, ch: Choices) -> None:
-    """Keys are often those of the layout and sometimes others, and NULL keys are sometimes anywhere: whatever is proven of
-    the inputs must be enough."""
+    """Keys are often those of the layout and sometimes others, and NULL keys are sometimes in any partition. Whatever
+    is proven of the inputs must be enough."""
     left_columns = tuple(Column(i, n, ch.pick([INT, LONG])) for i, n in ((1, "a"), (2, "b"), (3, "c")))
     right_columns = tuple(Column(i, n, ch.pick([INT, LONG])) for i, n in ((11, "x"), (12, "y"), (13, "z")))
     sides = (left_columns, right_columns)
@@ -315,16 +316,16 @@ def test_a_proven_join_finds_every_match_once(kind: JoinKind, ch: Choices) -> No
     layout = Partitioned(layout.function, layout.columns, apart)
     count = 1 + ch.below(layout.function.arity - 1)
     on = ch.shuffle(sides[by])[:count]
-    claim = covering(layout, *on)
-    pairs = [(lies, mine) if by == 1 else (mine, lies) for lies, mine in zip(layout.columns, on, strict=False)]
+    claim = targeted(layout, *on)
+    pairs = [(stored, mine) if by == 1 else (mine, stored) for stored, mine in zip(layout.columns, on, strict=False)]
     if ch.flag(3):
         pairs[ch.below(len(pairs))] = (ch.pick(left_columns), ch.pick(right_columns))
     null_safe = ch.flag(3)
     keys = tuple(key(a, x, INT if a.type == x.type == INT else LONG, null_safe) for a, x in pairs)
-    lies: Partitioned | PrefixPartitioned = layout
+    stored: Partitioned | PrefixPartitioned = layout
     if ch.flag(3) and not apart:
-        lies = PrefixPartitioned(layout.function, layout.columns[: 1 + ch.below(layout.function.arity - 1)])
-    given_ = (lies, claim) if by == 1 else (claim, lies)
+        stored = PrefixPartitioned(layout.function, layout.columns[: 1 + ch.below(layout.function.arity - 1)])
+    given_ = (stored, claim) if by == 1 else (claim, stored)
     found = match_joint([(Delivered(g), f) for g, f in zip(given_, facts, strict=True)], BroadcastAligned(keys, by))
     assume(isinstance(found, Proof))
 
@@ -344,7 +345,7 @@ def test_a_proven_join_finds_every_match_once(kind: JoinKind, ch: Choices) -> No
 
 
 def test_which_input_may_be_copied() -> None:
-    """Not one whose unmatched rows the join keeps: every copy would be kept."""
+    """Not an input whose unmatched rows the join preserves: every copy would be preserved."""
     sides = {
         kind: [a.name for a in operator_requirements.hash_join(kind, [key(A, X)]) if a.name.startswith("targeted")]
         for kind in JoinKind
@@ -360,51 +361,51 @@ def test_which_input_may_be_copied() -> None:
     }
 
 
-def test_a_prefix_of_the_ranges_is_covered() -> None:
-    found = joint(RANGES, covering(RANGES, X), key(A, X))
+def test_a_prefix_of_the_range_keys_is_enough() -> None:
+    found = joint(RANGES, targeted(RANGES, X), key(A, X))
     assert isinstance(found, Proof)
     assert "argument 1: a#1, x#11 by a#1 = x#11" in found.notes
-    assert isinstance(joint(covering(RANGES, X), RANGES, key(X, A), by=0), Proof)
-    assert isinstance(joint(RANGES, covering(RANGES, X), key(A, X, null_safe=True)), Proof)
+    assert isinstance(joint(targeted(RANGES, X), RANGES, key(X, A), by=0), Proof)
+    assert isinstance(joint(RANGES, targeted(RANGES, X), key(A, X, null_safe=True)), Proof)
     equal = Dependencies.of(classes=equality(A, C))
-    assert isinstance(joint(RANGES, covering(RANGES, X), key(C, X), left_facts=equal), Proof)
+    assert isinstance(joint(RANGES, targeted(RANGES, X), key(C, X), left_facts=equal), Proof)
 
 
 @pytest.mark.parametrize(
     ("left", "right", "on", "why"),
     [
-        (RANGES, covering(RANGES, X), key(B, X), "no key equates"),
-        (RANGES, covering(RANGES, Y), key(A, X), "no key equates"),
-        (RANGES, covering(ranged([asc(A), asc(B)], [(1, 2)]), X), key(A, X), "two functions"),
-        (RANGES, covering(ranged([desc(A), asc(B)], [(3, 2), (1, 4)]), X), key(A, X), "two functions"),
-        (ranged([asc(A)], [(1,)]), covering(RANGES, X), key(A, X), "two functions"),
-        (UnknownPartitioning(5), covering(RANGES, X), key(A, X), "not a function of columns"),
-        (PrefixPartitioned(LONGER.function, (A,)), covering(LONGER, X, Y), key(A, X), "are known only by"),
+        (RANGES, targeted(RANGES, X), key(B, X), "no key equates"),
+        (RANGES, targeted(RANGES, Y), key(A, X), "no key equates"),
+        (RANGES, targeted(ranged([asc(A), asc(B)], [(1, 2)]), X), key(A, X), "two functions"),
+        (RANGES, targeted(ranged([desc(A), asc(B)], [(3, 2), (1, 4)]), X), key(A, X), "two functions"),
+        (ranged([asc(A)], [(1,)]), targeted(RANGES, X), key(A, X), "two functions"),
+        (UnknownPartitioning(5), targeted(RANGES, X), key(A, X), "not a function of columns"),
+        (PrefixPartitioned(LONGER.function, (A,)), targeted(LONGER, X, Y), key(A, X), "are known only by"),
         (RANGES, Replicated(), key(A, X), "not a targeted broadcast"),
         (RANGES, ranged([asc(X), asc(Y)], RANGES.function.boundaries), key(A, X), "not a targeted broadcast"),
-        (Partitioned(RANGES.function, (A, B), nulls_anywhere=True), covering(RANGES, X), key(A, X), "may be anywhere"),
+        (Partitioned(RANGES.function, (A, B), nulls_anywhere=True), targeted(RANGES, X), key(A, X), "may be anywhere"),
     ],
 )
-def test_what_is_not_covered(left, right, on: JoinKey, why: str) -> None:
+def test_joins_that_are_not_aligned(left, right, on: JoinKey, why: str) -> None:
     found = joint(left, right, on)
     assert isinstance(found, Unaligned)
     assert why in found.why
 
 
-def test_stray_nulls_matter_in_columns_that_are_no_keys() -> None:
+def test_misplaced_nulls_matter_in_columns_that_are_not_join_keys() -> None:
     """(1, NULL) matches x = 1 and may be in the last partition, where no copy of it is."""
     stray = Partitioned(RANGES.function, (A, B), nulls_anywhere=True)
     for solid, is_proven in (([A], False), ([B], False), ([A, B], True)):
         facts = Dependencies.of(never_null=solid)
-        found = joint(stray, covering(RANGES, X), key(A, X), left_facts=facts)
+        found = joint(stray, targeted(RANGES, X), key(A, X), left_facts=facts)
         assert isinstance(found, Proof) == is_proven
 
 
-def test_keys_that_compare_otherwise_than_the_ranges_are_cut() -> None:
+def test_join_keys_that_compare_differently_from_the_ranges() -> None:
     s, t, u = (Column(i, n, TEXT) for i, n in ((1, "s"), (2, "t"), (11, "u")))
     texts = ranged([asc(s), asc(t)], [("10", "a"), ("9", "b")])
-    assert isinstance(joint(texts, covering(texts, u), key(s, u, TEXT)), Proof)
-    assert isinstance(joint(texts, covering(texts, u), key(s, u, LONG)), Unaligned), "'9' = 9.0, and '10' < '9'"
-    assert isinstance(joint(texts, covering(texts, X), key(s, X, LONG)), Unaligned)
+    assert isinstance(joint(texts, targeted(texts, u), key(s, u, TEXT)), Proof)
+    assert isinstance(joint(texts, targeted(texts, u), key(s, u, LONG)), Unaligned), "'9' = 9.0, and '10' < '9'"
+    assert isinstance(joint(texts, targeted(texts, X), key(s, X, LONG)), Unaligned)
     short = Column(11, "x", INT)
-    assert isinstance(joint(RANGES, covering(RANGES, short), key(A, short, LONG)), Proof)
+    assert isinstance(joint(RANGES, targeted(RANGES, short), key(A, short, LONG)), Proof)

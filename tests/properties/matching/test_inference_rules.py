@@ -1,4 +1,4 @@
-"""Soundness by generation: every step that a rule accepts, on rows laid out as the step begins."""
+"""Soundness by generation: every step that a rule accepts is checked on rows with the layout that the step begins with."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def application(ch: Choices, rule: Rule, facts: Dependencies, plant: bool):
             if ch.flag():
                 new = Grouped(group)
                 if not plant and ch.flag():
-                    # What a careless rule might accept: that rows which all differ on a column are sorted on it.
+                    # A careless rule might accept that rows which are unique on a column are sorted on
+                    # it.
                     new = draw_sorted(ch, some)
                     facts = Dependencies.of(facts.functional, facts.classes, {*facts.keys, frozenset((some,))})
                 return facts, local, (*local[:spot], new, *local[spot:]), False
@@ -118,7 +119,7 @@ def application(ch: Choices, rule: Rule, facts: Dependencies, plant: bool):
 
 
 def perturbed(ch: Choices, formula, facts: Dependencies):
-    """Something a careless rule might accept instead."""
+    """A formula that a careless rule might accept instead."""
     match formula:
         case Grouped():
             return Grouped(frozenset(ch.subset(COLUMNS, least=1)))
@@ -132,7 +133,7 @@ def perturbed(ch: Choices, formula, facts: Dependencies):
 
 @pytest.mark.parametrize("rule", list(Rule), ids=lambda r: r.name)
 @given(ch=choices)
-def test_a_step_its_rule_accepts_is_true_of_rows(rule: Rule, ch: Choices) -> None:
+def test_a_step_that_its_rule_accepts_holds_on_rows(rule: Rule, ch: Choices) -> None:
     for case in ("planted", "free", "perturbed"):
         facts, before, after, backwards = application(ch, rule, draw_facts(ch), case != "free")
         if case == "perturbed":

@@ -1,4 +1,4 @@
-"""Co-partitioning: where it is proven, a join partition by partition must find what a join of everything finds."""
+"""Co-partitioning: where it is proven, a join partition by partition finds the matches of a join of all rows."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_same_function_same_columns() -> None:
         (folded(hashed([A], 6), 4), hashed([X], 4), "two functions"),
     ],
 )
-def test_what_is_not_co_partitioned(left, right, why: str) -> None:
+def test_inputs_that_are_not_co_partitioned(left, right, why: str) -> None:
     found = joint(left, right, key(A, X), key(B, Y))
     assert isinstance(found, Unaligned)
     assert why in found.why
@@ -138,13 +138,13 @@ def test_a_constant_argument_is_the_same_on_both_sides_only_if_it_is_the_same_co
     assert isinstance(joint(hashed([A], 8), hashed([X, Z], 8), key(A, X), right_facts=fixed(Z, 5)), Unaligned)
 
 
-def test_int_and_bigint_meet_only_at_their_common_type() -> None:
+def test_int_and_bigint_are_co_partitioned_only_in_their_common_type() -> None:
     short = Column(1, "a", INT)
     own = joint(hashed([short], 8), hashed([X], 8), key(short, X))
     assert isinstance(own, Unaligned)
     assert isinstance(joint(hashed([short], 8, [LONG]), hashed([X], 8), key(short, X)), Proof)
-    # The same function, int, on both: a bigint cast to int is still equal to the int it matched, but the general rule
-    # that would say so is unsound for casts that lose something, so it is not claimed.
+    # The same function, int, on both: a bigint cast to int still equals the int that it matched. The general rule would
+    # be unsound for lossy casts, so this is not claimed.
     assert isinstance(joint(hashed([short], 8), hashed([X], 8, [INT]), key(short, X)), Unaligned)
 
 
@@ -160,13 +160,13 @@ def test_ranges_of_int_and_bigint_are_one_function() -> None:
     assert len(both.pushes) == 1
 
 
-def test_strings_that_compare_as_numbers_are_not_sent_alike() -> None:
+def test_strings_that_compare_as_numbers_are_not_co_partitioned() -> None:
     s, t = Column(1, "s", pa.string()), Column(11, "t", pa.string())
     assert isinstance(joint(hashed([s], 8), hashed([t], 8), key(s, t, LONG)), Unaligned)
     assert isinstance(joint(hashed([s], 8), hashed([t], 8), key(s, t, pa.string())), Proof)
 
 
-def test_stray_nulls_do_not_matter_to_an_equality_and_do_to_a_null_safe_one() -> None:
+def test_misplaced_nulls_matter_to_null_safe_equality_only() -> None:
     stray = Partitioned(HashFunction((LONG,), 8), (A,), nulls_anywhere=True)
     assert isinstance(joint(stray, hashed([X], 8), key(A, X)), Proof)
     assert isinstance(joint(stray, hashed([X], 8), key(A, X, null_safe=True)), Unaligned)
@@ -174,7 +174,7 @@ def test_stray_nulls_do_not_matter_to_an_equality_and_do_to_a_null_safe_one() ->
     assert isinstance(joint(stray, hashed([X], 8), key(A, X, null_safe=True), left_facts=solid), Proof)
 
 
-def test_a_constant_null_sends_rows_anywhere_where_null_keys_are_anywhere() -> None:
+def test_a_constant_null_key_may_be_in_any_partition_with_misplaced_nulls() -> None:
     stray = Partitioned(HashFunction((LONG, LONG), 8), (A, C), nulls_anywhere=True)
     null = [Dependencies.of(classes=[EqualColumns(frozenset((c,)), ConstantValue(None))]) for c in (C, Z)]
     sides = {"left_facts": null[0], "right_facts": null[1]}
@@ -182,8 +182,8 @@ def test_a_constant_null_sends_rows_anywhere_where_null_keys_are_anywhere() -> N
     assert isinstance(joint(stray, hashed([X, Z], 8), key(A, X), **sides), Unaligned)
 
 
-def test_what_is_missing_is_a_layout_to_push() -> None:
-    """SIGMOD 2012, section 3.3.2: keep one input, send the others by its function."""
+def test_the_missing_part_is_a_layout_to_push() -> None:
+    """SIGMOD 2012, section 3.3.2: keep one input, repartition the others by its function."""
     found = joint(hashed([A], 8), UnknownPartitioning(3), key(A, X), key(B, Y))
     assert isinstance(found, Unaligned)
     assert found.pushes == (Push(0, (hashed([A], 8), hashed([X], 8))),)

@@ -1,4 +1,4 @@
-"""Soundness by generation: every proof the matcher writes, and whether what it calls missing is enough."""
+"""Soundness by generation: every proof of the matcher, and whether the missing part that it returns is enough."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def chained(proof: Proof, start, end, facts) -> None:
 
 
 @given(ch=choices)
-def test_local_proofs_are_true_and_what_is_missing_is_enough(ch: Choices) -> None:
+def test_local_proofs_hold_and_the_missing_part_is_enough(ch: Choices) -> None:
     facts = draw_facts(ch)
     delivered = draw_local(ch)
     required = weakened(ch, delivered, facts)
@@ -52,10 +52,10 @@ def test_local_proofs_are_true_and_what_is_missing_is_enough(ch: Choices) -> Non
 
 @settings(max_examples=3 * settings().max_examples)
 @given(ch=choices)
-def test_global_proofs_are_true(ch: Choices) -> None:
+def test_global_proofs_hold(ch: Choices) -> None:
     facts = draw_facts(ch)
     if ch.flag(3):
-        # Ranges of the same columns whose NULLs may be at different ends: rarely drawn by chance.
+        # Ranges of the same columns with NULLs at different ends are rarely drawn by chance.
         delivered = draw_ordered(ch)
         required = Ordered(tuple(Sorted(k.column, k.descending, ch.flag()) for k in delivered.keys))
     else:
@@ -71,7 +71,7 @@ def test_global_proofs_are_true(ch: Choices) -> None:
 
 
 @given(ch=choices)
-def test_undetermined_columns_are_exactly_what_a_dependency_would_have_to_give(ch: Choices) -> None:
+def test_undetermined_columns_are_exactly_what_a_dependency_would_have_to_determine(ch: Choices) -> None:
     facts = draw_facts(ch)
     delivered = Grouped(frozenset(ch.subset(COLUMNS, least=1)))
     required = Grouped(frozenset(ch.subset(COLUMNS, least=1)))

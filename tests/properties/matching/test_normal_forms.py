@@ -1,4 +1,4 @@
-"""Normal forms say the same, in fewer columns, and are stable."""
+"""Normal forms are equivalent, have fewer columns, and are stable."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_global_property_and_its_normal_form_imply_each_other(ch: Choices) -> 
 
 
 @given(ch=choices)
-def test_normal_facts_imply_what_the_facts_do(ch: Choices) -> None:
+def test_normal_facts_imply_the_same_as_the_facts(ch: Choices) -> None:
     facts = draw_facts(ch, most=5)
     normal = normal_facts(facts)
     for left in subsets(COLUMNS):

@@ -1,4 +1,4 @@
-"""Table VI: where an alternative's requirements are proven, running it partition by partition is right."""
+"""Table VI: where the requirements of an alternative are proven, running it partition by partition is correct."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_aggregate(streaming: bool, ch: Choices) -> None:
 @given(ch=choices)
 def test_sort(ch: Choices) -> None:
     facts, given_, parts = draw_input(ch, ch.pick(("serial", "range", "range", "hash")), kept=ch.pick((None, True)))
-    # Only the sorts that the order begins with are certain to hold, so half of the requirements are on those.
+    # Only the first sort keys of the order are certain to hold, so half of the requirements are on those.
     sorts = takewhile(is_sorted, given_.local) if ch.flag() else filter(is_sorted, given_.local)
     by = tuple(sorts) or (draw_sorted(ch, A),)
     assume(any(satisfies(given_, alternative, facts) for alternative in operator_requirements.sort(by)))
@@ -122,7 +122,7 @@ def test_broadcast_join(kind: JoinKind, ch: Choices) -> None:
 
 
 def merge_runs(left, right, keys):
-    """An inner merge join as the engine does it: two pointers, relying on nothing but the order."""
+    """An inner merge join with two pointers, which relies only on the order."""
 
     def value(row, side):
         return tuple(row[k.key.columns[side]] for k in keys)
@@ -220,7 +220,7 @@ def test_table_6_entry_by_entry() -> None:
     assert [a.children[1].local for a in merge] == [(desc(C),)] * 4
 
 
-def test_no_merge_join_on_columns_that_are_not_sorted_as_the_join_compares() -> None:
+def test_no_merge_join_on_columns_that_are_sorted_differently_from_the_comparison() -> None:
     text = Column(9, "s", pa.string())
     odd = operator_requirements.MergeKey(JoinKey((A, text), INT))
     assert operator_requirements.merge_join(JoinKind.INNER, [odd]) == ()
@@ -244,7 +244,7 @@ def test_a_requirement_is_a_range_of_layouts() -> None:
     assert isinstance(answer(Serial()), Unmet)
 
 
-def test_one_partition_serves_unless_parallelism_is_asked_for() -> None:
+def test_one_partition_is_enough_unless_parallelism_is_required() -> None:
     assert isinstance(match(Delivered(Serial()), Required(Clustered(frozenset((A,)))), NONE), Proof)
     assert isinstance(match(Delivered(Serial()), Required(Clustered(frozenset((A,)), parallel=True)), NONE), Unmet)
     assert isinstance(match(Delivered(hashed([A], 1)), Required(SinglePartition()), NONE), Proof)
@@ -254,7 +254,7 @@ def test_one_partition_serves_unless_parallelism_is_asked_for() -> None:
     assert isinstance(match(Delivered(Replicated()), Required(Broadcast()), NONE), Proof)
 
 
-def test_exactly_this_function() -> None:
+def test_a_required_function() -> None:
     wish = Required(Exactly(hashed([A], 8)))
     assert isinstance(match(Delivered(hashed([A], 8)), wish, NONE), Proof)
     assert isinstance(match(Delivered(hashed([B], 8)), wish, Dependencies.of(classes=equality(A, B))), Proof)
@@ -263,14 +263,14 @@ def test_exactly_this_function() -> None:
     assert isinstance(match(Delivered(hashed([A], 4)), wish, NONE), Unmet)
 
 
-def test_stray_nulls_cluster_for_a_join_and_not_for_a_group_by() -> None:
+def test_rows_with_misplaced_nulls_are_clustered_for_a_join_and_not_for_a_group_by() -> None:
     stray = Delivered(Partitioned(HashFunction((INT,), 4), (A,), nulls_anywhere=True))
     group = Required(Clustered(frozenset((A, B))))
     join = Required(Clustered(frozenset((A, B)), nulls_meet=False))
     assert isinstance(match(stray, group, NONE), Unmet)
     assert isinstance(match(stray, join, NONE), Proof)
     assert isinstance(match(stray, group, Dependencies.of(never_null=[A])), Proof)
-    # b determines a, but b = 1 may mean that a is NULL, and then the rows are anywhere.
+    # b determines a, but b = 1 may mean that a is NULL, and those rows may be in any partition.
     only_b = Required(Clustered(frozenset((B,)), nulls_meet=False))
     assert isinstance(match(stray, only_b, Dependencies.of([depends([B], [A])])), Unmet)
 

@@ -1,6 +1,6 @@
-"""On a cluster of processes: executors have no memory in common with the driver, and may die.
+"""A cluster of processes: executors share no memory with the driver, and may die.
 
-One process has one Spark, so the cluster belongs to a program that the test starts. It prints what it found.
+A process has one Spark, so the test starts a program that owns the cluster and prints the results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from examples.cpu_hours import generate
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[3]
-# Several joins, an EXISTS, an outer join, a large GROUP BY and a scalar sub-query.
+# Several joins, an EXISTS, an outer join, a large GROUP BY and a scalar subquery.
 QUERIES = (3, 4, 13, 18, 22)
 
 PROGRAM = """
@@ -74,11 +74,11 @@ rows.repartitionById(4, number).sortWithinPartitions("k").write.parquet(str(fold
 files = sorted((folder / "stored").glob("*.parquet"))
 pieces = [Piece(f.as_uri(), f.stat().st_size, 0, f.stat().st_size, 0) for f in files]
 scan = exact_scan(spark, rows.schema, [[each] for each in pieces], "p", order=[("k", False, True)])
-halves = narrow_repartition(scan.drop("p"), [[0], [1, 2], [3]], "q").groupBy("q", "k").count()
+narrowed = narrow_repartition(scan.drop("p"), [[0], [1, 2], [3]], "q").groupBy("q", "k").count()
 spread = exact_scan(spark, rows.schema, [pieces] * 4, "p", belongs=number)
 found["layouts"] = {
     "misplaced": scan.where((F.col("p") != number) | (F.col("p") != F.spark_partition_id())).count(),
-    "counts": {row.k: row["count"] for row in halves.collect()},
+    "counts": {row.k: row["count"] for row in narrowed.collect()},
     "spread": sorted(row["count"] for row in spread.groupBy("p").count().collect()),
     "stored": sorted(row["count"] for row in scan.groupBy("p").count().collect()),
 }
@@ -210,7 +210,7 @@ def found(tpch_data: Path, quick_jvm: str, tmp_path_factory: pytest.TempPathFact
         },
     )
     assert ran.returncode == 0, ran.stderr
-    made: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])  # the JVM may warn before
+    made: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])  # the JVM may print warnings first
     return made
 
 
@@ -218,7 +218,7 @@ def test_user_code_reaches_the_workers(found: dict[str, Any]) -> None:
     assert found["user code"] == [[i, "grüß ä"] for i in range(4)]
 
 
-def test_boundaries_files_and_groupings_reach_the_workers(found: dict[str, Any]) -> None:
+def test_boundaries_files_and_groups_reach_the_workers(found: dict[str, Any]) -> None:
     layouts = found["layouts"]
     assert layouts["misplaced"] == 0
     assert layouts["counts"] == {f"k{i}": 100 for i in range(10)}
@@ -234,7 +234,7 @@ def test_rows_are_those_of_plain_spark(found: dict[str, Any], what: str) -> None
     assert same_rows
 
 
-def test_an_executor_that_dies_changes_no_rows(found: dict[str, Any]) -> None:
+def test_a_dead_executor_does_not_change_the_rows(found: dict[str, Any]) -> None:
     executors, was_half_way, ended, same_rows = found["killed"]
     assert executors == 2
     assert was_half_way

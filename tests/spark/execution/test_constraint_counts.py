@@ -1,4 +1,4 @@
-"""Declarations of rows that only Spark can read: other formats, a user's extractor, tables and views of a session."""
+"""Constraints on rows that only Spark can read: other formats, a user's extractor, tables and views of a session."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _bound(session: Session, script: str, name: str = "q.scope") -> Any:
 
 
 def _jobs(spark: SparkSession) -> int:
-    # Asked of the scheduler: the status store keeps the last thousand jobs only, so its number can fall.
+    # From the scheduler, because the status store keeps only the last thousand jobs.
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())  # type: ignore[union-attr]
 
 
@@ -61,12 +61,12 @@ def test_csv_and_json_are_counted_by_spark(session: Session, spark: SparkSession
     jobs = _jobs(spark)
     _bound(session, text)
     _bound(Session(spark), text)
-    assert _jobs(spark) == jobs  # what is stored beside the data answers
+    assert _jobs(spark) == jobs  # the stored result is used
     _bound(session, text.replace("id:long", "id:string"))
-    assert _jobs(spark) > jobs  # other values
+    assert _jobs(spark) > jobs  # other values need another job
 
 
-def test_a_users_extractor_is_asked(session: Session, tmp_path: Path) -> None:
+def test_a_users_extractor_is_checked(session: Session, tmp_path: Path) -> None:
     (tmp_path / "declared_pairs.py").write_text(
         "from unshuffle import Extractor\n\n\nclass Pairs(Extractor):\n    def extract_rows(self, file, path):\n"
         "        for line in file:\n            a, b = line.decode().split()\n            yield {'a': int(a), 'b': b}\n"
@@ -79,7 +79,7 @@ def test_a_users_extractor_is_asked(session: Session, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("_*.checks.json"))  # its code may change
 
 
-def test_a_cast_is_checked_on_the_values_it_gives(session: Session, tmp_path: Path) -> None:
+def test_a_cast_column_is_checked_on_its_cast_values(session: Session, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1.2, 1.4, 2.0]}), tmp_path / "t.parquet")
     script = f'r = EXTRACT x:%s FROM "{tmp_path}/t.parquet" USING Parquet() KEY (x); OUTPUT r TO "o";'
     _bound(session, script % "double")
@@ -204,8 +204,8 @@ def test_plans_that_rely_on_declarations_give_the_same_rows(session: Session, tm
     assert not session.fallbacks
 
 
-def test_what_is_declared_of_a_view_holds_in_dataframes(session: Session, spark: SparkSession, tmp_path: Path) -> None:
-    """By whatever name, in SQL and in DataFrames: what is declared is of the files, or else of the view."""
+def test_a_declaration_on_a_view_applies_to_dataframes(session: Session, spark: SparkSession, tmp_path: Path) -> None:
+    """A declaration applies under any name, in SQL and in DataFrames: to the files, or else to the view."""
     pq.write_table(pa.table({"id": [1, 2, 3], "g": ["a", "a", "b"]}), tmp_path / "t.parquet")
     spark.read.parquet(str(tmp_path / "t.parquet")).createOrReplaceTempView("declared_files")
     spark.sql("create or replace temp view declared_names as select id as number, g from declared_files")
@@ -232,8 +232,8 @@ def test_what_is_declared_of_a_view_holds_in_dataframes(session: Session, spark:
             spark.catalog.dropTempView(view)
 
 
-def test_a_view_that_was_replaced_is_not_believed(session: Session, spark: SparkSession, tmp_path: Path) -> None:
-    """A DataFrame that was made of the old view reads the old rows, of which nothing was declared."""
+def test_a_declaration_does_not_apply_to_a_replaced_view(session: Session, spark: SparkSession, tmp_path: Path) -> None:
+    """A DataFrame made from the old view reads the old rows, for which nothing was declared."""
     pq.write_table(pa.table({"id": [1, 1], "g": ["a", "b"]}), tmp_path / "old.parquet")
     pq.write_table(pa.table({"id": [1, 2], "g": ["a", "b"]}), tmp_path / "new.parquet")
     for name in ("old", "new"):
@@ -251,7 +251,7 @@ def test_a_view_that_was_replaced_is_not_believed(session: Session, spark: Spark
 
 
 def test_tables_of_other_catalogs_are_known_by_name(session: Session, spark: SparkSession, tmp_path: Path) -> None:
-    """They are no files, so that a declaration can only be trusted. The database is Derby, which comes with Spark."""
+    """They are not files, so a declaration can only be trusted. The database is Derby, which Spark includes."""
     url = f"jdbc:derby:{tmp_path}/db;create=true"
     driver = "org.apache.derby.iapi.jdbc.AutoloadedDriver"
     spark.conf.set(
@@ -270,7 +270,7 @@ def test_tables_of_other_catalogs_are_known_by_name(session: Session, spark: Spa
 
 
 def test_a_view_of_a_stream_is_left_to_spark(session: Session, spark: SparkSession) -> None:
-    """Its rows never end: nothing is known of it, and nothing is wrong."""
+    """Its rows never end. Nothing is known about it, and no error is raised."""
     spark.readStream.format("rate").load().createOrReplaceTempView("declared_stream")
     try:
         assert session.sql("select value + 1 as next from declared_stream").isStreaming

@@ -58,7 +58,7 @@ def test_exchanges_are_those_of_the_final_plan(spark: SparkSession, name: str) -
         plan = frame._jdf.queryExecution().executedPlan().toString().partition("== Initial Plan ==")[0]
     shown = len(re.findall(r"[+:]- Exchange ", plan))
     assert measured.exchanges == expected
-    if name != "subquery":  # its plan is printed wherever it is used
+    if name != "subquery":  # its plan is printed at every use
         assert shown == expected, plan
     assert (measured.shuffle_bytes > 0) == (expected > 0)
     assert measured.seconds > 0
@@ -115,7 +115,7 @@ def test_an_exchange_inside_an_rdd_is_seen(spark: SparkSession) -> None:
 
 
 @pytest.mark.usefixtures("compiled")
-def test_peak_memory_is_that_of_the_task_that_took_most(spark: SparkSession) -> None:
+def test_peak_memory_is_the_maximum_over_tasks(spark: SparkSession) -> None:
     from unshuffle.spark.execution.metrics import measure
 
     def peak(frame: DataFrame | None) -> int:
@@ -128,7 +128,7 @@ def test_peak_memory_is_that_of_the_task_that_took_most(spark: SparkSession) -> 
         return spark.range(400_000).repartition(tasks).sortWithinPartitions("id")
 
     assert peak(None) == 0
-    assert peak(spark.range(1000).selectExpr("sum(id)")) == 0  # nothing is kept to be grouped
+    assert peak(spark.range(1000).selectExpr("sum(id)")) == 0  # one group needs no hash table
     whole, quarter = peak(sorted_in(1)), peak(sorted_in(4))
-    assert 400_000 * 16 < whole < spark._jvm.Runtime.getRuntime().maxMemory()  # all rows, of 16 bytes at least
-    assert 100_000 * 16 < quarter < whole  # the most of one task, not of all together
+    assert 400_000 * 16 < whole < spark._jvm.Runtime.getRuntime().maxMemory()  # all rows, at least 16 bytes each
+    assert 100_000 * 16 < quarter < whole  # the maximum over tasks, not the sum

@@ -1,5 +1,5 @@
-"""Plans run under settings that suit them, and only while they run: a piece of the files for each core, and no second look
-for groups that are too many to be found at the first."""
+"""Plans run under settings that suit them, and only while they run: file splits for each core, and no two-level aggregate
+map where there are many groups."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ def test_a_dataframe_is_planned_for_the_users_settings(session: Session, spark: 
 
 
 @pytest.mark.parametrize(("key", "gains"), [("name", False), ("number", False), ("kind", True)])
-def test_many_groups_are_not_looked_for_twice(tmp_path: Path, key: str, gains: bool) -> None:
+def test_many_groups_disable_the_two_level_map(tmp_path: Path, key: str, gains: bool) -> None:
     assert gains_by_two_level_map(nodes(tmp_path, f"select {key}, sum(v) as s from t group by {key}")) == gains
 
 
-def test_the_rows_of_all_aggregates_decide(tmp_path: Path) -> None:
+def test_the_rows_of_all_aggregates_decide_about_the_two_level_map(tmp_path: Path) -> None:
     fewer = "select name, sum(v) as s from fewer group by name"
     more = "select kind, sum(v) as s from t group by kind"
     assert not gains_by_two_level_map(nodes(tmp_path, fewer))

@@ -68,7 +68,7 @@ def test_folders_become_columns(spark: SparkSession, tmp_path: Path) -> None:
     assert [(str(date), line) for date, line in rows(text)] == [("2024-01-02", "line")]
 
 
-def test_csv_with_a_header_goes_by_names(spark: SparkSession, tmp_path: Path) -> None:
+def test_csv_with_a_header_is_read_by_column_name(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b,c\n1,x,2.5\n,ü,\n")
     frame = scanned(spark, tmp_path / "t.csv", format("Csv", header=True), c="double", A="bigint")
     assert rows(frame) == [(2.5, 1), (None, None)]
@@ -91,7 +91,7 @@ def test_tsv_json_and_text(spark: SparkSession, tmp_path: Path) -> None:
         scanned(spark, tmp_path / "t.txt", format("Text"), n="int")
 
 
-def test_what_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_files(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match=r"no such file or folder: .*/none") as caught:
         scanned(spark, tmp_path / "none", format("Parquet"), n="int")
     assert caught.value.span == SPAN
@@ -107,7 +107,7 @@ def target(path: Path, name: str = "Csv", overwrite: bool = False, **options: Va
 
 
 def parts(folder: Path) -> str:
-    """The text of a folder's files, in the order of their names, which must be all that it has."""
+    """The text of the files of a folder, by name. The folder has no other file."""
     files = sorted(folder.iterdir())
     assert files[0].name == "_SUCCESS"
     assert all(file.name.startswith("part-") for file in files[1:]), files
@@ -172,7 +172,7 @@ def test_overwrite_and_refusal(spark: SparkSession, tmp_path: Path) -> None:
     write(overwrite=True, header=True)
     assert parts(path) == "id\n0\n1\n"
     with PendingOutputs(spark) as outputs:
-        # Another program is faster: found out at commit, before anything is moved.
+        # Another program writes the target first. The commit detects it before it moves anything.
         outputs.write(frame, ["id"], target(tmp_path / "a"))
         outputs.write(frame, ["id"], target(tmp_path / "b"))
         (tmp_path / "b").write_text("theirs")
@@ -207,7 +207,7 @@ def test_a_move_that_fails_undoes_the_others(
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
 
 
-def test_text_takes_one_column_of_strings(spark: SparkSession, tmp_path: Path) -> None:
+def test_text_needs_exactly_one_string_column(spark: SparkSession, tmp_path: Path) -> None:
     from unshuffle.spark.io.pending_outputs import PendingOutputs
 
     with (

@@ -1,4 +1,4 @@
-"""Streams written and read by Spark: the rows, the claims, what a script says, and what a reader need not read."""
+"""Structured streams written and read by Spark: rows, layouts, scripts, and scans that skip data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COLUMNS = {kind.replace(" ", "_"): pa.array((values * 20)[:40], type) for kind, 
 
 @pytest.fixture(scope="module")
 def values(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
-    """Forty rows: NULL, NaN, -0.0, and values that repeat, of every type."""
+    """Forty rows of every type, with NULL, NaN, -0.0 and repeated values."""
     path = tmp_path_factory.mktemp("values") / "values.parquet"
     pq.write_table(pa.table({**COLUMNS, "p": list(range(40))}), path)
     return spark.read.parquet(str(path))
@@ -46,7 +46,7 @@ def rows(frame: DataFrame) -> list[str]:
     return sorted(map(str, frame.collect()))
 
 
-def test_hashes_are_sparks(spark: SparkSession, values: DataFrame) -> None:
+def test_hash_numbers_agree_with_spark(spark: SparkSession, values: DataFrame) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
     from unshuffle.properties import HashFunction
@@ -67,7 +67,7 @@ def test_hashes_are_sparks(spark: SparkSession, values: DataFrame) -> None:
 @pytest.mark.parametrize(
     "names", [("double", "-string"), ("-long_decimal", "timestamp"), ("binary", "-date"), ("-float", "bigint")]
 )
-def test_range_numbers_are_those_of_the_boundaries(
+def test_range_numbers_agree_with_the_boundaries(
     spark: SparkSession, values: DataFrame, names: tuple[str, ...]
 ) -> None:
     from unshuffle.partitions import KeyOrder, Ranges
@@ -88,7 +88,9 @@ def test_range_numbers_are_those_of_the_boundaries(
 
 
 @pytest.mark.parametrize("ranged", [False, True])
-def test_what_is_written_is_read_and_true(spark: SparkSession, values: DataFrame, tmp_path: Path, ranged: bool) -> None:
+def test_a_written_stream_is_read_back_and_its_layout_holds(
+    spark: SparkSession, values: DataFrame, tmp_path: Path, ranged: bool
+) -> None:
     session = Session(spark)
     path = tmp_path / "all [1] *é.ss"
     stream = session.write_stream(
@@ -122,7 +124,7 @@ def test_empty_and_single_partitions(spark: SparkSession, values: DataFrame, tmp
     assert check(sparse) == ()
 
 
-def test_types_that_say_less_than_sparks_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_types_that_lose_information_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     collated = spark.sql("SELECT 1 AS a, array('x' COLLATE UTF8_LCASE) AS c")
     with pytest.raises(UserError, match="cannot store the column 'c'"):
         Session(spark).write_stream(collated, tmp_path / "x.ss", clustered_by="a", partitions=2)
@@ -132,21 +134,21 @@ def test_types_that_say_less_than_sparks_are_refused(spark: SparkSession, tmp_pa
     assert rows(session.read_stream(tmp_path / "x.ss")) == rows(nested)
 
 
-def test_rows_that_are_laid_out_already_are_not_moved(spark: SparkSession, values: DataFrame, tmp_path: Path) -> None:
+def test_rows_in_the_right_layout_are_not_shuffled(spark: SparkSession, values: DataFrame, tmp_path: Path) -> None:
     from unshuffle.errors import InternalError
     from unshuffle.spark.execution.metrics import measure
     from unshuffle.spark.io.sstream_writer import write
 
-    wanted = LayoutRequest(by("bigint"), by("-bigint", "p"), partitions=3)
-    laid = values.repartition(3, "bigint")
-    ordered = laid.sortWithinPartitions(laid.bigint.desc_nulls_last(), "p")
-    for name, frame, how in (("a", laid, "partitioned"), ("b", ordered, "sorted")):
+    request = LayoutRequest(by("bigint"), by("-bigint", "p"), partitions=3)
+    hashed = values.repartition(3, "bigint")
+    ordered = hashed.sortWithinPartitions(hashed.bigint.desc_nulls_last(), "p")
+    for name, frame, how in (("a", hashed, "partitioned"), ("b", ordered, "sorted")):
         with measure(spark) as measured:
-            stream = write(frame, str(tmp_path / f"{name}.ss"), wanted, input_layout=how)  # type: ignore[arg-type]
+            stream = write(frame, str(tmp_path / f"{name}.ss"), request, input_layout=how)  # type: ignore[arg-type]
         assert check(stream) == ()
-        assert measured.exchanges == 1  # the frame's own
+        assert measured.exchanges == 1  # the frame's own exchange
     with pytest.raises((InternalError, StreamProblem)):
-        write(values, str(tmp_path / "c.ss"), wanted, input_layout="sorted")
+        write(values, str(tmp_path / "c.ss"), request, input_layout="sorted")
     with pytest.raises(UserError, match="not a structured stream"):
         open_stream(str(tmp_path / "c.ss"))
 
@@ -165,16 +167,16 @@ def test_a_reader_keeps_its_version_through_writes_and_vacuum(
 
 
 @pytest.mark.parametrize("at", [1, 4, 7, 9, 10])
-def test_a_writer_that_dies_leaves_the_version_before(
+def test_a_dead_writer_leaves_the_previous_version(
     spark: SparkSession, values: DataFrame, tmp_path: Path, at: int
 ) -> None:
     from unshuffle.spark.io.sstream_writer import write
 
     path = str(tmp_path / "x.ss")
-    wanted = LayoutRequest(by("bigint"), partitions=2, overwrite=True)
-    write(values, path, wanted)
+    request = LayoutRequest(by("bigint"), partitions=2, overwrite=True)
+    write(values, path, request)
     with pytest.raises(Killed):
-        write(values.where("p < 7"), path, wanted, storage=LocalStorage(path, Killing(at)))
+        write(values.where("p < 7"), path, request, storage=LocalStorage(path, Killing(at)))
     stream = open_stream(path)
     assert check(stream) == ()
     assert Session(spark).read_stream(path).count() == (40 if stream.version == 1 else 7)
@@ -200,7 +202,7 @@ def test_of_two_writers_one_wins(spark: SparkSession, values: DataFrame, tmp_pat
     for writer in writers:
         writer.join()
     newest = open_stream(str(path))
-    # If the second began only when the first was done, both won, one after the other.
+    # If the second writer began only after the first had finished, both succeeded.
     assert newest.version == 3 - len(lost)
     assert check(newest) == ()
     assert newest.manifest.rows in (40, 10)
@@ -267,7 +269,7 @@ def test_a_script_writes_streams_and_reads_them(spark: SparkSession, place: Path
     session = Session(spark, tables=place)
     joined = session.sql("select region, total from by_user b join totals t on b.user = t.user where region = 's'")
     assert rows(joined) == ["Row(region='s', total=5.0)"] * 2
-    # The next version may be made of the one before.
+    # The next version may be computed from the previous one.
     run(
         spark,
         place,
@@ -298,38 +300,38 @@ def pages(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("query", "output", "looks"),
+    ("query", "output", "samples"),
     [
-        # By the first of the columns it is stored by, by both, and of what a filter leaves: how rows lie is known.
+        # By the first layout column, by both, and after a filter: the distribution of the rows is known.
         ("SELECT * FROM pages", "RANGE CLUSTERED BY domain SORTED BY domain, size INTO 4", False),
         ("SELECT * FROM pages", "RANGE CLUSTERED BY domain, host INTO 5", False),
         ("SELECT * FROM pages WHERE domain < 'd008'", "RANGE CLUSTERED BY domain, host INTO 4", False),
-        # Of a column that it is not stored by, nothing is known; nor of groups, nor how many partitions rows should have.
+        # For groups, another column or another direction the distribution is unknown; without INTO, the number of partitions.
         ("SELECT domain, count(*) AS n FROM pages GROUP BY domain", "RANGE CLUSTERED BY domain INTO 3", True),
         ("SELECT * FROM pages", "RANGE CLUSTERED BY size INTO 4", True),
         ("SELECT * FROM pages", "RANGE CLUSTERED BY domain DESC INTO 4", True),
         ("SELECT * FROM pages", "RANGE CLUSTERED BY domain", True),
     ],
 )
-def test_ranges_to_store_are_chosen_without_a_look_where_it_is_known_how_rows_lie(
-    spark: SparkSession, pages: Path, monkeypatch: pytest.MonkeyPatch, query: str, output: str, looks: bool
+def test_stored_ranges_need_no_sampling_pass_where_the_distribution_is_known(
+    spark: SparkSession, pages: Path, monkeypatch: pytest.MonkeyPatch, query: str, output: str, samples: bool
 ) -> None:
     from unshuffle.spark.io import sstream_writer
 
-    looked: list[object] = []
+    sampled: list[object] = []
     choose = sstream_writer.choose_function
-    monkeypatch.setattr(sstream_writer, "choose_function", lambda *of: looked.append(of) or choose(*of))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(sstream_writer, "choose_function", lambda *of: sampled.append(of) or choose(*of))  # type: ignore[func-returns-value]
     done = run(spark, pages, f'r = {query}; OUTPUT r TO SSTREAM "made.ss" {output};')
     made = open_stream(str(pages / "made.ss"))
     assert check(made) == ()
-    assert bool(looked) == looks
+    assert bool(sampled) == samples
     said = json.loads(Session(spark, tables=pages).explain(pages / "script.scope", format="json"))["plan"]["children"][
         0
     ]
-    assert said.get("boundaries") == ("chosen at run time, by a second run" if looks else None)
+    assert said.get("boundaries") == ("chosen at run time, by a second run" if samples else None)
     plain = spark.sql(query.replace("pages", "{pages}"), pages=spark.read.parquet(str(pages / "files.parquet")))
     assert rows(spark.read.parquet(*made.paths)) == rows(plain)
-    if not looks:
+    if not samples:
         sizes = [each.rows for each in made.manifest.partitions]
         assert len(sizes) > 2
         assert max(sizes) <= 2 * sum(sizes) / len(sizes)
@@ -337,7 +339,7 @@ def test_ranges_to_store_are_chosen_without_a_look_where_it_is_known_how_rows_li
 
 
 def test_a_frame_of_a_stream_is_optimized_with_its_layout(spark: SparkSession, pages: Path) -> None:
-    """Whichever version it reads; but only if it reads that version whole, and as it is."""
+    """For every version, but only if the frame reads the whole version unchanged."""
     session = Session(spark)
     first = session.read_stream(pages / "pages.ss")
     again = ["size"]
@@ -358,7 +360,7 @@ def test_a_frame_of_a_stream_is_optimized_with_its_layout(spark: SparkSession, p
     assert version(spark.read.parquet(str(pages / "pages.ss"))) is None
 
 
-def test_a_stream_is_bound_with_all_that_is_known_of_it(spark: SparkSession, place: Path) -> None:
+def test_a_stream_is_bound_with_its_facts_and_statistics(spark: SparkSession, place: Path) -> None:
     session = Session(spark, tables=place)
     session.write_stream(
         place / "orders.parquet",
@@ -420,7 +422,7 @@ def test_a_bad_stream_is_one_clear_error(spark: SparkSession, place: Path, outpu
     assert caught.value.span is not None
 
 
-def test_what_is_no_stream_is_not_read_and_not_replaced(spark: SparkSession, place: Path) -> None:
+def test_another_folder_is_neither_read_nor_replaced_as_a_stream(spark: SparkSession, place: Path) -> None:
     Session(spark).write_stream(place / "orders.parquet", place / "there.ss", clustered_by="user", partitions=2)
     for text, why in (
         ('r = SELECT * FROM SSTREAM "orders.parquet"; OUTPUT r TO "x.csv";', "is not a structured stream"),
@@ -449,11 +451,11 @@ def test_a_damaged_page_is_an_error_and_never_a_wrong_row(spark: SparkSession, p
         session.run(place / "q.sql")
 
 
-# --- what need not be read
+# --- skipped data
 
 
 def scanned(frame: DataFrame) -> int:
-    """The rows that came out of a scan."""
+    """The number of rows that a scan returned."""
     frame.collect()
     plan = frame._jdf.queryExecution().executedPlan()
     while plan.children().size():
@@ -488,8 +490,8 @@ def _groups(stream: Stream) -> int:
     return sum(1 for _ in stream.manifest.groups())
 
 
-def test_a_script_writes_rows_that_lie_as_they_are_to(spark: SparkSession, tmp_path: Path) -> None:
-    """From 6 buckets and 4, joined, to 2: the plan lays rows out, and the writer moves none."""
+def test_a_script_writes_rows_in_the_planned_layout(spark: SparkSession, tmp_path: Path) -> None:
+    """From 6 and 4 buckets, joined, to 2: the plan produces the layout, and the writer adds no exchange."""
 
     from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
@@ -519,8 +521,8 @@ def test_a_script_writes_rows_that_lie_as_they_are_to(spark: SparkSession, tmp_p
     assert sorted(session.read_stream(tmp_path / "two.ss").collect()) == sorted(expected.collect())
 
 
-def test_groups_of_lists_are_found_in_sorted_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark would hash such groups, and sort the rows again when there are more than a few of them."""
+def test_lists_are_collected_from_sorted_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark would hash such groups, and sort the rows again when there are more than a few groups."""
     rows = spark.range(4000).selectExpr("id % 611 AS a", "id AS b")
     for name, count in (("one", 3), ("two", 4)):
         Session(spark).write_stream(rows, tmp_path / f"{name}.ss", clustered_by="a", partitions=count, ranged=True)

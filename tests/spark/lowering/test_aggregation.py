@@ -1,5 +1,5 @@
-"""Aggregates that move through joins, and semi joins that become joins, on Spark: the rows of plain Spark, signs of zeros
-included. Each test also says whether the rule was used, for a rule that never fires is never wrong."""
+"""Aggregates pushed through joins, and semi-joins rewritten as joins, on Spark: the rows of plain Spark, signs of zeros
+included. Each test also checks whether the rule fired."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.spark
 
 # Equal as double, different as bigint.
 LARGE = 9007199254740992
-# A table for a join is dear here, and so are sorts: what has few rows is what is looked up in.
-DEAR_TABLES = Machine(cores=2, stage=1e-9, task=1e-9, build_row=1.0, sort_row=1.0, compare=1.0)
-# Groups are dear here: a join that drops rows or makes them fewer comes first.
-DEAR_GROUPS = Machine(cores=2, stage=1e-9, task=1e-9, hash_group_row=1.0, new_group=1.0, sort_row=1.0, compare=1.0)
-# Rows that come out of joins are dear here: what makes them fewer comes first.
-DEAR_JOINS = Machine(cores=2, stage=1e-9, task=1e-9, joined_row=1.0, probe_row=1.0, merge_row=1.0)
+# Hash tables and sorts are expensive here, so the small input is the build side.
+EXPENSIVE_TABLES = Machine(cores=2, stage=1e-9, task=1e-9, build_row=1.0, sort_row=1.0, compare=1.0)
+# Groups are expensive here, so a join that reduces the rows comes first.
+EXPENSIVE_GROUPS = Machine(cores=2, stage=1e-9, task=1e-9, hash_group_row=1.0, new_group=1.0, sort_row=1.0, compare=1.0)
+# The output of joins is expensive here, so what reduces it comes first.
+EXPENSIVE_JOINS = Machine(cores=2, stage=1e-9, task=1e-9, joined_row=1.0, probe_row=1.0, merge_row=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +62,13 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def planned(session: Session, query: str, machine: Machine) -> PlannedQuery:
-    """The plan, after its rows were found to be those of plain Spark."""
+    """The plan, after a check that its rows are those of plain Spark."""
     optimized = optimize(session.pipeline.bind(query), Options(Target(machine, is_managed=False)))
     verify(optimized)
     ((output, plan),) = optimized.outputs
     with lowering(session.spark, optimized) as lowered:
         frame = lowered.output(plan, [c.name for c in output.plan.columns])
-    # As text: a zero keeps its sign and one NaN is like another.
+    # As text: a zero keeps its sign, and all NaNs are equal.
     plain, ours = (Counter(map(str, each.collect())) for each in (session.spark.sql(query), frame))
     assert ours == plain
     return optimized
@@ -88,9 +88,11 @@ ABOVE = "select {0}, n, s from (select {0}, sum(v) as n from many group by {0}) 
 
 @pytest.mark.parametrize(
     ("rule", "query", "machine"),
-    [("aggregate_below_join", BELOW, DEAR_JOINS), ("aggregate_above_join", ABOVE, DEAR_GROUPS)],
+    [("aggregate_below_join", BELOW, EXPENSIVE_JOINS), ("aggregate_above_join", ABOVE, EXPENSIVE_GROUPS)],
 )
-def test_a_key_compared_as_floating_point_is_none(session: Session, rule: str, query: str, machine: Machine) -> None:
+def test_a_key_compared_as_floating_point_is_not_unique(
+    session: Session, rule: str, query: str, machine: Machine
+) -> None:
     assert planned(session, query.format("i"), machine).trace.rules[rule] > 0
     assert planned(session, query.format("d"), machine).trace.rules[rule] == 0
 
@@ -98,15 +100,15 @@ def test_a_key_compared_as_floating_point_is_none(session: Session, rule: str, q
 JOINED = "many join twice as a on e = a.k join twice as b on a.s = b.s"
 ABOVE_JOINS = [
     f"select i, n, s from (select i, sum(v) as n from {JOINED} group by i) join few on i = id where k < 3",
-    # What is equal below and what is equal above make one class, of which one input has two columns.
+    # The equalities below and above form one class, in which one input has two columns.
     f"select x.i, n from (select i, a.id, sum(v) as n from {JOINED} group by i, a.id) x join few on i = few.id and x.id = few.id",
     f"select i, n, s from (select i, sum(v) as n from {JOINED} and a.id > v group by i) join few on i = id where k < 3",
 ]
 
 
 @pytest.mark.parametrize("query", ABOVE_JOINS)
-def test_a_join_that_moves_below_a_group_by_is_one_of_the_joins_there(session: Session, query: str) -> None:
-    optimized = planned(session, query, DEAR_GROUPS)
+def test_a_join_pushed_below_a_group_by_takes_part_in_join_reordering(session: Session, query: str) -> None:
+    optimized = planned(session, query, EXPENSIVE_GROUPS)
     assert optimized.trace.rules["aggregate_above_join"] > 0
     (grouped,) = [
         n
@@ -123,22 +125,26 @@ def test_a_join_that_moves_below_a_group_by_is_one_of_the_joins_there(session: S
 
 SEMI = [
     "select id, s from few where exists (select 1 from many where e = k)",
-    "select s from few where exists (select 1 from many where e = k and i <> id)",  # equal rows stay as many as they are
+    "select s from few where exists (select 1 from many where e = k and i <> id)",  # duplicates are kept
     "select id, s from few where k in (select e from many)",
     "select id, k from few where exists (select 1 from many where e <=> k)",
     "select id, k from few where exists (select 1 from many where e <=> k and v > k)",
     "select s from few where exists (select 1 from many where d = id)",  # as doubles
     "select s from few where exists (select 1 from many where i <=> id)",
 ]
-# A zero has a sign, which a group forgets.
+# GROUP BY drops the sign of a zero.
 ZEROS = [
-    ("semi_join_as_join", "select id, x from few where exists (select 1 from many where i = id)", DEAR_TABLES),
+    ("semi_join_as_join", "select id, x from few where exists (select 1 from many where i = id)", EXPENSIVE_TABLES),
     (
         "aggregate_above_join",
         ABOVE.format("i").replace("n, s", "n, x").replace("k < 3", "k < 3 or s = ''"),
-        DEAR_GROUPS,
+        EXPENSIVE_GROUPS,
     ),
-    ("aggregate_below_join", BELOW.format("i").replace("by i", "by i, x").replace("select i", "select x"), DEAR_JOINS),
+    (
+        "aggregate_below_join",
+        BELOW.format("i").replace("by i", "by i, x").replace("select i", "select x"),
+        EXPENSIVE_JOINS,
+    ),
 ]
 
 
@@ -149,13 +155,13 @@ def test_a_zero_keeps_its_sign(session: Session, rule: str, query: str, machine:
 
 @pytest.mark.parametrize("query", SEMI)
 def test_semi_joins_of_few_rows_are_joins(session: Session, query: str) -> None:
-    optimized = planned(session, query, DEAR_TABLES)
+    optimized = planned(session, query, EXPENSIVE_TABLES)
     assert optimized.trace.rules["semi_join_as_join"] > 0
     assert semi_joins(optimized) == 0
 
 
 @pytest.mark.parametrize("query", SEMI)
-def test_without_a_key_semi_joins_stay(session: Session, query: str) -> None:
-    optimized = planned(session, query.replace("from few", "from twice"), DEAR_TABLES)
+def test_semi_joins_without_a_key_are_not_rewritten(session: Session, query: str) -> None:
+    optimized = planned(session, query.replace("from few", "from twice"), EXPENSIVE_TABLES)
     assert optimized.trace.rules["semi_join_as_join"] == 0
     assert semi_joins(optimized) == 1

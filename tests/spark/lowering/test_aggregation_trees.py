@@ -1,7 +1,7 @@
-"""Aggregation trees on Spark: the rows of plain Spark, and the exchanges that were planned.
+"""Aggregation trees on Spark: the rows of plain Spark, and the planned exchanges.
 
-The machines have a limit of four connections, so that ten small files make a tree, and connections that cost much, so that it
-is chosen."""
+The machines allow four connections, so that ten small files need a tree, and connections are expensive, so that the tree is
+chosen."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from unshuffle.verify import verify
 
 pytestmark = pytest.mark.spark
 PIECES = 10
-# Nothing costs but to read files in one stream, to connect, and to sort.
-DEAR = {"scan_row": 1e-3, "connection": 1e-3, "sort_row": 1e-4}
-TREES = Machine(cores=8, fan_in=4, stage=1e-9, task=1e-9, block=1e-12, file_piece_bytes=1500.0, **DEAR)
+# Only reading files in one stream, connecting and sorting cost anything.
+EXPENSIVE = {"scan_row": 1e-3, "connection": 1e-3, "sort_row": 1e-4}
+TREES = Machine(cores=8, fan_in=4, stage=1e-9, task=1e-9, block=1e-12, file_piece_bytes=1500.0, **EXPENSIVE)
 CALLS = """
     count(*) as n, count(v) as c, sum(i) as s, sum(d) as ds, avg(d) as da, avg(i) as ia, min(i) as low, max(d) as high,
     sum(i) filter (where i > 2) as some, bool_or(i > 3) as any, var_pop(v) as var, max_by(i, i) as by
@@ -42,7 +42,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Se
         for piece in range(PIECES):
             pq.write_table(_piece(piece, rows), folder / f"{name}.parquet" / f"{piece}.parquet")
     ours = spark.newSession()
-    # A task a file, as the machine has it.
+    # One task per file, as on the machine of the plan.
     ours.conf.set("spark.sql.files.maxPartitionBytes", "1500")
     ours.conf.set("spark.sql.files.openCostInBytes", "1500")
     for name in ("t", "none"):
@@ -77,7 +77,7 @@ def levels(optimized: PlannedQuery) -> int:
 
 
 def rows_of(session: Session, optimized: PlannedQuery) -> Counter[tuple[object, ...]]:
-    """The rows of a plan, which Spark must run with the exchanges that it has."""
+    """The rows of a plan. Spark must run it with the planned exchanges."""
     plan = optimized.outputs[0][1]
     with lowering(session.spark, optimized) as lowered:
         frame = lowered.output(plan, [column.name for column in plan.columns])
@@ -113,7 +113,7 @@ def test_groups(session: Session, keys: str, table: str) -> None:
 
 @pytest.mark.parametrize("where", ["", "where i > 1", "where i > 100"])
 @pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_totals_are_one_row_even_of_nothing(session: Session, where: str, adaptive: str) -> None:
+def test_global_aggregates_return_one_row_for_empty_input(session: Session, where: str, adaptive: str) -> None:
     session.spark.conf.set("spark.sql.adaptive.enabled", adaptive)
     query = f"select {CALLS} from t {where}"
     optimized = planned(session, query)
@@ -134,7 +134,7 @@ def test_in_order(session: Session) -> None:
 def test_several_levels(session: Session) -> None:
     query = "select k, sum(i) as s, count(*) as n from t group by k"
     optimized = planned(session, query, replace(TREES, fan_in=2))
-    assert levels(optimized) == 3  # in seven, in four, in two
+    assert levels(optimized) == 3  # seven, four and two fragments
     assert rows_of(session, optimized) == plain(session, query)
 
 

@@ -1,7 +1,7 @@
 """The baseline translation against plain Spark: the same text gives the same columns, types and rows.
 
-Every query runs through both on tables with NULLs, duplicates, -0.0, NaN, Unicode and an empty table. Expressions whose
-meaning hangs on precedence are in here too: Spark parses the text itself.
+Every query runs through both on tables with NULLs, duplicates, -0.0, NaN, Unicode and an empty table. Some expressions
+depend on precedence, because Spark parses the generated text itself.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ UNDERSTOOD = [
     "(select id from sales order by id limit 2) union all (select 99)",
     "select id as person from sales order by person",
     "select s.id from sales s order by s.id, id limit 1",
-    # sub-queries
+    # subqueries
     "select * from (select id, amount from sales where amount > 1) as t(a, b) where a > 1",
     "with t as (select person, sum(amount) as total from sales group by person) select a.total from t a join t b on a.person = b.person",
     "with a as (select 1 as x), b as (select x + 1 as x from a) select a.x, b.x from a, b",
@@ -223,7 +223,8 @@ PARAMS = {"three": 3, "who": "bob' or '1' = '1"}
 
 
 def comparable(value: Any) -> Any:
-    """A value as GROUP BY compares it: -0.0 is 0.0 and NaN is NaN. Sums of floats are as exact as their order lets them be."""
+    """A value as GROUP BY compares it: -0.0 equals 0.0, and NaN equals NaN. Sums of floats are rounded, because they
+    depend on the order of the rows."""
     if isinstance(value, float):
         return f"{value + 0.0:.9e}"
     if isinstance(value, tuple | list):
@@ -249,7 +250,7 @@ def test_understood(session: Session, query: str) -> None:
     script = session.pipeline.bind(query, PARAMS)
     assert not script.foreign
     ours = check(session, query)
-    # Where the binder says a type, it is the one that Spark finds.
+    # Where the binder knows a type, Spark has the same one.
     (output,) = script.outputs
     for column, field in zip(output.plan.columns, ours.schema.fields, strict=True):
         assert column.type is None or column.type == arrow_type(field.dataType), column
@@ -271,7 +272,7 @@ def test_no_view_is_left_behind(session: Session) -> None:
     assert views(session) == before
 
 
-def test_tables_and_functions_of_the_callers_session(session: Session) -> None:
+def test_tables_and_functions_of_the_users_session(session: Session) -> None:
     session.spark.range(3).createOrReplaceTempView("callers_view")
     session.spark.udf.register("callers_function", lambda n: n + 1, "bigint")
     rows = session.sql("select callers_function(id) as n from callers_view where id > 0").collect()
@@ -293,7 +294,7 @@ def test_a_date_range_and_its_column(session: Session, tmp_path: Path) -> None:
 
 
 class Spread(Aggregator):
-    """The largest less the smallest of some numbers."""
+    """The largest minus the smallest of some numbers."""
 
     def aggregate(self, values: pa.Array) -> float | None:
         numbers = [v for v in values.to_pylist() if v is not None]

@@ -1,4 +1,4 @@
-"""Plans become queries of Spark that keep the exchanges which were planned, and what cannot become one runs plain."""
+"""Lowered plans keep the planned exchanges, and a plan that cannot be lowered runs as plain Spark."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_temporary_views_are_gone(session: Session) -> None:
     assert session.spark.sql("show tables").collect() == before
 
 
-def test_what_cannot_be_lowered_runs_as_plain_spark_and_is_told(
+def test_a_plan_that_cannot_be_lowered_runs_as_plain_spark_with_a_warning(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = "select count(*) as n from t join u on a = e"
@@ -67,8 +67,9 @@ def test_what_cannot_be_lowered_runs_as_plain_spark_and_is_told(
     assert "cannot be run" in session.fallbacks[0]
 
 
-# What each is about: one exchange for a group and a join above it; the halves of an aggregate; a semi join over an exchange;
-# an order by a column that was renamed after its range exchange; joins laid out by some of their keys, by number.
+# What each query tests: one exchange for a group and a join above it; partial and final aggregates; a semi-join over an
+# exchange; an order by a column renamed above its range exchange; joins partitioned by some of their keys, by partition
+# number.
 AS_PLANNED = [
     "select a, count(*) as n from t group by a",
     "select n, e from (select a, max(s) as n from t group by a) join u on a = e",
@@ -83,7 +84,7 @@ AS_PLANNED = [
 @pytest.mark.parametrize("partitions", [2, 50])
 @pytest.mark.parametrize("machine", range(len(MACHINES)))
 @pytest.mark.parametrize("query", AS_PLANNED)
-def test_exchanges_are_those_that_were_planned(session: Session, query: str, machine: int, partitions: int) -> None:
+def test_spark_runs_the_planned_exchanges(session: Session, query: str, machine: int, partitions: int) -> None:
     """Whether Spark's own number of partitions is smaller or larger."""
     optimized = optimize(session.pipeline.bind(query), Options(Target(MACHINES[machine], is_managed=False)))
     ((output, plan),) = optimized.outputs
@@ -94,8 +95,9 @@ def test_exchanges_are_those_that_were_planned(session: Session, query: str, mac
     assert executed == executed_plan_diff.as_planned(optimized, lowered.spark_exchanges).exchanges
 
 
-def test_exchanges_that_spark_adds_are_told(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This setting makes Spark send rows that lie well already: it wants them laid out by all keys of a group."""
+def test_exchanges_that_spark_adds_are_reported(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This setting makes Spark exchange rows that are already clustered: it requires partitioning by all grouping
+    keys."""
     monkeypatch.setattr(session.pipeline, "target", lambda is_managed: Target(MACHINES[0], is_managed=is_managed))
     query = "select a, count(*) as n from (select a, s, max(b) as b from t group by a, s) group by a"
     rows = sorted(session.sql(query).collect(), key=str)
@@ -107,7 +109,7 @@ def test_exchanges_that_spark_adds_are_told(session: Session, monkeypatch: pytes
     assert all(each.startswith("Spark adds an exchange that was not planned: hash of (") for each in session.fallbacks)
 
 
-def test_what_ends_in_an_exchange_is_left_to_spark_to_run_once(session: Session) -> None:
+def test_spark_reuses_the_exchange_of_a_shared_rowset(session: Session) -> None:
     query = "with g as (select a, s from t where b > 1) select x.a, y.s from g x join g y on x.a = y.a and x.s <> y.s"
     script = session.pipeline.bind(query)
     optimized = optimize(script, Options(Target(MACHINES[0], is_managed=False)))

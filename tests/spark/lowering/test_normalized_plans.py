@@ -1,7 +1,7 @@
-"""Normalized plans on Spark: the same rows, counted, as the plans they were made from.
+"""Normalized plans on Spark return the same rows, with duplicates, as the original plans.
 
-Spark needs a second to plan a query and no time to run it on a handful of rows, so many plans are run in one job, a row
-being its JSON text.
+Spark needs a second to plan a query and no time to run it on a handful of rows, so one job runs many plans, with each row
+as JSON text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from workloads.described import with_scans
 
 pytestmark = pytest.mark.spark
 
-PAIRS = 12  # of plans, in a job
+PAIRS = 12  # of plans per job
 EXAMPLES = 200 if "UNSHUFFLE_SOAK" in os.environ else 2
 
 COLUMNS = {"t": "abcsx", "u": "defr", "k": ("id", "v", "w", "n"), "z": "ab"}
@@ -66,7 +66,7 @@ QUERIES = [
     "select * from (select a from t intersect select d from u) where a is not null",
     "select * from (select a from t intersect all select f from u) where a > 0",
     "with w as (select a, b, s from t where b > 0) select p.a, q.s from w p join w q on p.a = q.b where p.b > 1",
-    # joins of every kind, conditions at every place
+    # joins of every kind, with conditions in every place
     "select * from t join u on a = d and b > 0 and e > 0 and a + d > 1 where c > 0 and f > 0 and c <> f",
     "select * from t left join u on a = d and b > 0 and e > 1 where c > 0 or c is null",
     "select * from t left join u on a = d and b > 0 where coalesce(f, 0) = 0",
@@ -97,7 +97,7 @@ QUERIES = [
     "select * from t join u on a = d and s = r where a > 0",
     "select * from t join u on s = cast(f as string)",
     "select * from t join u on a <=> d where a is null or a = 1",
-    # what follows from conditions
+    # inferred conditions
     "select t.b, u.e from t join u on a = d where a = 1",
     "select t.b, u.e from t join u on a = f where f in (1, 2)",
     "select t.b, u.e, k.n from t join u on a = d join k on d = id where id between 1 and 2",
@@ -123,7 +123,7 @@ QUERIES = [
     "select t.b, sum(c) from t left join k on a = v group by t.b",
     "select * from t left semi join (select distinct d, e from u) on a = d",
     "select * from t left anti join (select d, count(*) as n from u group by d) on a = d and b = n",
-    # nothing
+    # empty inputs
     "select a, sum(b) from t where a = 1 and a = 2 group by a",
     "select count(*), sum(b) from t where 1 = 0",
     "select a, f from t left join u on a = d and 1 = 2",
@@ -171,7 +171,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     }
     z = {"a": pa.array([], pa.int32()), "b": pa.array([], pa.int32())}
     for name, columns in {"t": t, "u": u, "k": k, "z": z}.items():
-        # The columns that random plans take for never NULL are; a file says so of none.
+        # The columns that random plans assume to be NOT NULL have no NULLs. The file does not declare it.
         table = pa.table(columns)
         pq.write_table(table, folder / f"{name}.parquet")
         spark.sql(_as_values(table)).createOrReplaceTempView(f"normalize_{name}")
@@ -183,7 +183,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def _as_values(table: pa.Table) -> str:
-    """Rows as text: Spark reads them without a job."""
+    """Rows as SQL text, which Spark reads without a job."""
     types = table.schema.types
     if not table.num_rows:
         nulls = zip(types, table.column_names, strict=True)
@@ -200,7 +200,7 @@ def with_keys(scan: Scan) -> Scan:
 
 
 def differences(session: Session, pairs: Sequence[tuple[str, Plan, Plan]]) -> dict[str, str]:
-    """For each pair of plans that do not give the same rows, both."""
+    """Each pair of plans with different rows."""
     with baseline(session.spark) as plain:
         frames = []
         for place, (_, *plans) in enumerate(pairs):
@@ -218,7 +218,7 @@ def differences(session: Session, pairs: Sequence[tuple[str, Plan, Plan]]) -> di
 
 def _as_text(frame: DataFrame, place: int, side: int) -> DataFrame:
     named = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
-    # Zero has two signs that are equal, and either may come out of a group.
+    # Zero has two signs that are equal, and a group may return either.
     normal = [
         F.when(F.col(n) == 0, F.lit(0.0)).otherwise(F.col(n)).alias(n) if t == "double" else F.col(n)
         for n, t in named.dtypes
@@ -227,7 +227,7 @@ def _as_text(frame: DataFrame, place: int, side: int) -> DataFrame:
 
 
 def in_memory(plan: Plan) -> Plan:
-    """The plan over the same tables as views of rows that Spark holds, which it reads in a tenth of the time."""
+    """The plan over the same tables as in-memory views, which Spark reads in a tenth of the time."""
     numbers = count(1_000_000)
 
     def view(scan: Scan) -> Plan:
@@ -266,7 +266,7 @@ def test_queries(tables: tuple[Session, Path]) -> None:
 
 @st.composite
 def plans_for_spark(draw: Any) -> tuple[Plan, ColumnNumbers]:
-    """Random plans without the user-defined operators, whose code is nowhere."""
+    """Random plans without user-defined operators, because there is no user code to run."""
     drawing = Draw(draw, without=("process", "reduce"))
     return drawing.plan(2), drawing.numbers
 

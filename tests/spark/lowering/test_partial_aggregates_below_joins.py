@@ -1,6 +1,6 @@
-"""The first half of an aggregate below a join, its findings being columns that pass through: the rows of plain Spark.
+"""A partial aggregate below a join, with its states as columns that pass through the join: the rows of plain Spark.
 
-Such plans are seldom the cheapest over few rows. Of all plans of a query in order of cost, the first few of these are run."""
+Such plans are rarely the cheapest over few rows. The tests run the first few of them among all plans in order of cost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ QUERIES = {
     "of the right input": "select t.s, sum(u.e) as s, count(u.e) as n from t join u on t.a = u.f group by t.s",
 }
 NEVER = {
-    "an average, which is two findings": "select u.w, avg(t.b) as a from t join u on t.a = u.f group by u.w",
+    "an average, which has two partial states": "select u.w, avg(t.b) as a from t join u on t.a = u.f group by u.w",
     "a join that keeps all rows": "select u.w, sum(t.b) as s from t left join u on t.a = u.f group by u.w",
     "distinct values": "select u.w, sum(distinct t.b) as s from t join u on t.a = u.f group by u.w",
     "zeros that have a sign": "select t.x, sum(t.b) as s from t join u on t.a = u.f group by t.x",
@@ -64,7 +64,7 @@ class Sides:
 
 @pytest.fixture(scope="module")
 def sides(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sides:
-    folder = tmp_path_factory.mktemp("findings") / "tables"
+    folder = tmp_path_factory.mktemp("partial_states") / "tables"
     write_tables(folder)
     plain = spark.newSession()
     for table in folder.iterdir():
@@ -72,12 +72,12 @@ def sides(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Side
     ours = spark.newSession()
     ours.conf.set(
         "spark.sql.shuffle.partitions", "2"
-    )  # Spark would take its own number under a join if that were larger
+    )  # under a join, Spark would use its own number if that were larger
     return Sides(plain, Session(ours, tables=folder))
 
 
 def below_a_join(optimized: PlannedQuery) -> bool:
-    return any(_has_findings(side) for root in optimized.roots for join in _joins(root) for side in join.inputs)
+    return any(_has_partial_states(side) for root in optimized.roots for join in _joins(root) for side in join.inputs)
 
 
 def _joins(root: PhysicalPlan) -> Iterator[PhysicalPlan]:
@@ -88,7 +88,7 @@ def _joins(root: PhysicalPlan) -> Iterator[PhysicalPlan]:
     )
 
 
-def _has_findings(side: PhysicalPlan) -> bool:
+def _has_partial_states(side: PhysicalPlan) -> bool:
     while isinstance(side.operator, physical.Exchange | physical.LocalSort):
         (side,) = side.inputs
     return getattr(side.operator, "phase", None) == "partial"
@@ -104,7 +104,7 @@ def plans(session: Session, query: str, machine: Machine) -> Iterator[PlannedQue
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_rows(sides: Sides, name: str) -> None:
-    """Of one machine at least there are such plans among the first."""
+    """At least one machine has such plans among the cheapest."""
     assert sum(check(sides, QUERIES[name], machine, most=2) for machine in machines(partition_bytes=1e6)[1:3])
 
 
@@ -115,7 +115,7 @@ def test_rows_of_generated_queries(sides: Sides, seed: int) -> None:
 
 
 def check(sides: Sides, query: str, machine: Machine, most: int) -> int:
-    """Runs so many of the plans, and tells how many there were."""
+    """Runs at most `most` of the plans, and returns how many there were."""
     seen, plain = 0, sides.plain.sql(query)
     expected = Counter(map(tuple, plain.collect()))
     for optimized in islice(plans(sides.ours, query, machine), most):
@@ -131,7 +131,7 @@ def check(sides: Sides, query: str, machine: Machine, most: int) -> int:
 
 
 def generated(draw: random.Random) -> str:
-    """Aggregates of one table over a join with another, or with itself."""
+    """Aggregates of one table over a join with another table or with itself."""
     near, far = draw.choice(["t", "u", "v"]), draw.choice(["t", "u", "v", "none"])
 
     def column(table: str, name: str, *families: str) -> str:

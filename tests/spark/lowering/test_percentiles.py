@@ -1,4 +1,4 @@
-"""Percentiles that are looked up in sorted lists, held against Spark's own."""
+"""Percentiles from sorted lists, compared with Spark's own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUERY = """
         array_sort(collect_list(n)) as listed, array_sort(collect_set(t)) as once
     from {} group by a, b
 """
-# The same without lists, for places and orders to be checked.
+# The same without lists, to check layouts and orders.
 PLACED = """
     select a, b, count(*) as rows, median(n) as middle, percentile(n, array(0.1, 0.9))[1] as high,
         percentile(t, 0.3) filter (where n > 0) as chosen, size(array_sort(collect_list(n))) as listed
@@ -46,7 +46,7 @@ def rows(seed: int, count: int) -> list[tuple[Any, ...]]:
 
     def row() -> tuple[Any, ...]:
         a, b = draw.choice(few), draw.choice(KEYS)
-        if a == few[0]:  # groups of NULLs alone
+        if a == few[0]:  # groups of only NULLs
             return a, b, None, None, None, None
         return a, b, draw.choice(NUMBERS), draw.choice([None, 1, 2, -3]), draw.choice(FLOATS), draw.choice(FLOATS)
 
@@ -55,7 +55,7 @@ def rows(seed: int, count: int) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def sides(spark: SparkSession, tmp_path: Path) -> Iterator[Sides]:
-    """Streams with boundaries of their own: many rows, some, in one partition, and none."""
+    """Streams with different boundaries and many, some, few (one partition) and no rows."""
     plain, ours = in_two_sessions(spark)
     cuts = [[("ab",), ("é", "a")], [("a", "zz"), ("zz",)], [], [("b",)]]
     for number, (count, boundaries) in enumerate(zip((300, 80, 60, 0), cuts, strict=True)):
@@ -77,13 +77,13 @@ ALL = "(" + " union all ".join(f"select * from s{number}" for number in range(4)
 
 
 @pytest.mark.parametrize("table", ["s0", "s2", "s3", ALL])
-def test_as_sparks_own(sides: Sides, table: str) -> None:
+def test_percentiles_agree_with_spark(sides: Sides, table: str) -> None:
     query = QUERY.format(table)
     plan = optimize(sides.ours.pipeline.bind(query), Options(Target(MACHINES[0], is_managed=False)))
     verify(plan)
     operators = [node.operator for node in plan.outputs[0][1].walk()]
     listed = [each.listed for each in operators if isinstance(each, physical.SortAggregate)]
-    assert any(listed) or table in ("s2", "s3")  # what is in one partition, and small, is hashed
+    assert any(listed) or table in ("s2", "s3")  # small tables in one partition are hashed
     assert not any(isinstance(each, physical.Exchange) for each in operators)
     wrong = list(problems(sides, 3, PLACED.format(table)))
     assert not wrong, "\n\n".join(wrong)
@@ -96,7 +96,7 @@ def test_as_sparks_own(sides: Sides, table: str) -> None:
 
 
 def exactly(value: Any) -> Any:
-    """Zeros and NaN are one each. Versions of Spark differ in the last bit of what lies between two values."""
+    """All zeros are equal, and all NaNs. Spark versions differ in the last bit of an interpolated value."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else f"{value + 0.0:.13g}"
     return tuple(map(exactly, value)) if isinstance(value, list | tuple) else value

@@ -1,5 +1,5 @@
-"""Ranges whose boundaries are chosen when the plan is made, from counted values, or when it runs: rows come out as plain Spark
-sorts them, and in as many exchanges as planned."""
+"""Range boundaries chosen at plan time from statistics, or at run time from a sample: the order of plain Spark, and the
+planned number of exchanges."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from unshuffle.verify import verify
 
 pytestmark = pytest.mark.spark
 ROWS = 600
-# Sorts are so dear that even a few rows are sorted in parallel. On the second machine so are scans: no row is looked at twice.
-SORTS_ARE_DEAR = Machine(cores=4, sort_row=1e-2, compare=1e-2)
+# Sorts are so expensive that even few rows are sorted in parallel. On the second machine scans are expensive too, so no
+# sampling pass is worth it.
+EXPENSIVE_SORTS = Machine(cores=4, sort_row=1e-2, compare=1e-2)
 SCANS_TOO = Machine(cores=4, sort_row=1e-2, compare=1e-2, scan_row=1.0)
 
 VALUES: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
@@ -65,7 +66,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def exchanges(session: Session, query: str, machine: Machine = SCANS_TOO) -> tuple[list[physical.Exchange], list[Any]]:
-    """The exchanges of the plan of a query, and its rows as Spark gives them, in order."""
+    """The exchanges of a query's plan, and its rows in Spark's order."""
     optimized = optimize(session.pipeline.bind(query), Options(Target(machine, is_managed=False)))
     verify(optimized)
     ((output, plan),) = optimized.outputs
@@ -100,11 +101,11 @@ def test_ranges_are_even(session: Session) -> None:
     "query",
     [
         "select id, whole from unknown order by whole, id",
-        # What a condition on another column leaves may lie anywhere, and here it costs little to look.
+        # A condition on another column may change the distribution, and sampling is cheap here.
         "select id, whole from known where id % 7 <> 3 order by whole, id",
     ],
 )
-def test_boundaries_are_chosen_at_run_time_where_none_are_known_or_fit(session: Session, query: str) -> None:
-    (move,), rows = exchanges(session, query, SORTS_ARE_DEAR)
+def test_boundaries_are_chosen_at_run_time_without_usable_statistics(session: Session, query: str) -> None:
+    (move,), rows = exchanges(session, query, EXPENSIVE_SORTS)
     assert move.samples
     assert rows == session.spark.sql(query).collect()

@@ -1,5 +1,5 @@
-"""Super-operators on Spark: generated queries of their shapes give the rows of plain Spark, with the super-operator put in
-wherever there is one. Keys are NULL, -0.0 and NaN, decimals and any text; groups satisfy no predicate, one, or all."""
+"""Super-operators on Spark: generated queries of their shapes return the rows of plain Spark, with a super-operator
+wherever one matches. Keys include NULL, -0.0, NaN, decimals and strings; groups satisfy no predicate, one, or all."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ KINDS = ("join", "left join", "right join", "full join", "left semi join", "left
 
 
 class Queries:
-    """Draws texts of queries, of tables or of the first rows of one."""
+    """Draws query texts over tables, or over the first rows of a table."""
 
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)
@@ -103,7 +103,7 @@ class Queries:
         return f" where {self.pick(*FILTERS)}" if self._draw.random() < often else ""
 
     def grouping(self, keys: tuple[str, ...], names: str, aggregates: int = 2, filtered: float = 0.5) -> str:
-        """`select p0, ..., a0, ...` of groups, some of them."""
+        """`select p0, ..., a0, ... group by ...`, sometimes with HAVING."""
         calls = [f"{self.pick(*AGGREGATES)} {names}a{i}" for i in range(aggregates)]
         by = [f"{key} {names}{place}" for place, key in enumerate(keys)]
         having = self.pick("", "", f" having {self.pick('count(*) > 2', 'max(i) > 1', 'min(n) is not null')}")
@@ -185,7 +185,7 @@ SHAPES = (
 
 
 def forced(session: Session, query: str, rules: Collection[str] = SUPER_OPERATOR_NAMES) -> Plan:
-    """The plan with what these rules made wherever there is some."""
+    """The plan that uses an alternative of these rules wherever there is one."""
     (output,) = session.pipeline.bind(query).outputs
     numbers = ColumnNumbers(1 + max(column.id for node in walk(output.plan) for column in node.columns))
     memo = Memo(estimate, EXPLORATION, numbers, Trace())
@@ -207,7 +207,7 @@ def forced(session: Session, query: str, rules: Collection[str] = SUPER_OPERATOR
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_the_rows_are_those_of_plain_spark(session: Session, part: int) -> None:
+def test_rows_are_those_of_plain_spark(session: Session, part: int) -> None:
     drawn = []
     for seed in range(part * QUERIES // 4, (part + 1) * QUERIES // 4):
         drawn.append(Queries(seed).text(SHAPES[seed % len(SHAPES)]))
@@ -216,7 +216,7 @@ def test_the_rows_are_those_of_plain_spark(session: Session, part: int) -> None:
 
 
 def test_every_super_operator_was_tried() -> None:
-    """After those above, in one run."""
+    """Runs after the tests above, in the same run."""
     few = {rule: FIRED[rule] for rule in SUPER_OPERATOR_NAMES - {"several_outputs"} if FIRED[rule] < 15}
     assert not few
 
@@ -243,8 +243,8 @@ COMPUTED = """
 """
 
 
-def test_what_is_told_by_picked_values_is_computed_of_them(session: Session) -> None:
-    """In a group of which no row is picked, nothing is: not even what a function makes of NULLs."""
+def test_expressions_over_picked_values_are_computed_after_the_pick(session: Session) -> None:
+    """In a group without a picked row the result is NULL, even if the expression maps NULLs to a value."""
     plan = forced(session, COMPUTED)
     calls = [call for node in walk(plan) if isinstance(node, GroupBy) for _, call in node.aggregates]
     assert sorted(len(call.arguments[0].type or ()) for call in calls) == [1, 2]
@@ -261,7 +261,7 @@ ORDERS = (
 
 
 def picked(seed: int) -> str:
-    """Texts that are picked by what never ties, of all rows of a group and of some."""
+    """Query texts that pick values by a key without ties, over all rows of a group or some."""
     draw = random.Random(seed)
     keys, order, table = draw.choice(KEYS), draw.choice(ORDERS), draw.choice("tttz")
     calls = [f"{draw.choice(('max_by', 'min_by'))}(s, {order})", "count(*)", draw.choice(AGGREGATES)]
@@ -271,7 +271,7 @@ def picked(seed: int) -> str:
     return f"select {', '.join(keys)}, {named} from {table} group by {', '.join(keys)}"
 
 
-def test_what_is_picked_can_be_looked_up_in_the_rows(session: Session) -> None:
+def test_picked_values_can_be_looked_up_in_the_rows(session: Session) -> None:
     queries = list(dict.fromkeys(picked(seed) for seed in range(60)))
     plans = {query: forced(session, query, [pick_from_rows.__name__]) for query in queries}
     looked_up = [query for query, plan in plans.items() if any(isinstance(node, Join) for node in walk(plan))]
@@ -280,7 +280,7 @@ def test_what_is_picked_can_be_looked_up_in_the_rows(session: Session) -> None:
     assert not found, "\n".join(f"{query}\n  {rows}" for query, rows in found.items())
 
 
-def test_argmax_is_max_by_the_other_way_round(session: Session) -> None:
+def test_argmax_is_max_by_with_swapped_arguments(session: Session) -> None:
     turned = session.sql("select k, argmax(id, s) a, ARGMIN(id, s) b from t group by k").collect()
     plain = session.spark.sql("select k, max_by(s, id) a, min_by(s, id) b from t group by k").collect()
     assert Counter(turned) == Counter(plain)

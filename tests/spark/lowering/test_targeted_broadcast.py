@@ -1,5 +1,5 @@
-"""Joins of a stream that lies by ranges with rows that are copied to those of its partitions that can have matches: rows as
-plain Spark's, copies where the plan says, no exchange of the stream."""
+"""Joins of a range-partitioned stream with a targeted broadcast: the rows of plain Spark, copies in the planned partitions,
+and no exchange of the stream."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from unshuffle.verify import verify
 pytestmark = pytest.mark.spark
 LAYOUTS, QUERIES_OF_EACH = (40, 300) if "UNSHUFFLE_SOAK" in os.environ else (1, 60)
 
-# `a` spans three ranges, `c` begins one, `d` has one to itself and parts of two others, and one has no rows at all.
+# `a` spans three ranges, `c` begins one, `d` fills one and parts of two others, and one range is empty.
 PAIRS = (
     *((None, None), (None, 7), ("a", None), ("a", 0), ("a", 1), ("a", 2), ("a", 2), ("a", 5), ("b", 1), ("b", 1)),
     *(("c", 0), ("c", 3), ("d", 1), ("d", 2), ("d", 9), ("f", 4), ("f", 4)),
 )
 BIG = [(d, h, v) for v, (d, h) in enumerate(PAIRS)]
 BOUNDARIES = [("a", 1), ("a", 2), ("c",), ("d", 1), ("d", 9), ("e", 0), ("e", 5)]
-# NULL keys, duplicates, domains between ranges, before the first and after the last, and in no range that has rows.
+# NULL keys, duplicates, and domains between ranges, before the first, after the last and in empty ranges.
 SMALL = [
     (None, 1),
     (None, 2),
@@ -61,7 +61,7 @@ SMALL = [
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a domain is, and how the stream is cut."""
+    """The type of a domain, and the boundaries of the stream."""
 
     type: pa.DataType
     value: Callable[[str], Any]
@@ -97,8 +97,8 @@ QUERIES = {
 }
 
 
-def only_pruned(operator: PhysicalOperator, inputs: Sequence[PhysicalPlan]) -> bool:
-    """So few rows would be copied everywhere: joins are to be of what is copied to some partitions."""
+def only_targeted(operator: PhysicalOperator, inputs: Sequence[PhysicalPlan]) -> bool:
+    """So few rows would normally be broadcast. Here only targeted broadcasts are allowed."""
     if isinstance(operator, physical.Exchange) and isinstance(getattr(operator.how, "scheme", None), Replicated):
         return False
     if isinstance(operator, physical.HashJoin | physical.MergeJoin | physical.NestedLoopJoin):
@@ -143,7 +143,7 @@ def sides(
 
 
 def planned(session: Session, query: str | Path) -> PlannedQuery:
-    options = Options(Target(MACHINES[0], is_managed=False), accepts=only_pruned)
+    options = Options(Target(MACHINES[0], is_managed=False), accepts=only_targeted)
     optimized = optimize(session.pipeline.bind(query), options)
     verify(optimized)
     return optimized
@@ -164,8 +164,8 @@ def test_rows_copies_and_exchanges(sides: Sides, name: str) -> None:
 
 
 def assert_as_planned(sides: Sides, query: str, optimized: PlannedQuery, adaptive: bool) -> str:
-    """The same rows as plain Spark's, laid out as claimed, by the exchanges and sorts of the plan. Spark's plan as text."""
-    # Without adaptive execution, an exchange that a plan has twice would be run once.
+    """Checks rows, layouts, exchanges and sorts against the plan. Returns Spark's plan as text."""
+    # Without adaptive execution, Spark would reuse an exchange that occurs twice.
     for setting in ("spark.sql.adaptive.enabled", "spark.sql.exchange.reuse"):
         sides.ours.spark.conf.set(setting, str(adaptive).lower())
     expected = _counted(tuple(row) for row in sides.plain.sql(query).collect())
@@ -203,8 +203,8 @@ OUTPUT r TO "nowhere.parquet";
 """
 
 
-def test_rows_of_which_spark_is_not_told_how_they_lie(sides: Sides, tmp_path: Path) -> None:
-    """Those that user code makes lie where the plan says, but have no number that came with them."""
+def test_rows_without_a_partition_number(sides: Sides, tmp_path: Path) -> None:
+    """The output of user code is in the planned partitions, but carries no partition number."""
     (tmp_path / "keeping.py").write_text(KEEP)
     (tmp_path / "script.scope").write_text(SCRIPT)
     optimized = planned(sides.ours, tmp_path / "script.scope")
@@ -220,7 +220,7 @@ def test_rows_of_which_spark_is_not_told_how_they_lie(sides: Sides, tmp_path: Pa
 
 @pytest.mark.parametrize("seed", range(LAYOUTS))
 def test_generated_queries(spark: SparkSession, tmp_path: Path, seed: int, report: list[str]) -> None:
-    """Those of which every join can be so, over streams in ranges of two columns cut at values that they have."""
+    """Queries in which every join can use a targeted broadcast, over streams in ranges of two columns."""
     draw = random.Random(seed)
     tables, streams = tmp_path / "tables", tmp_path / "streams"
     write_tables(tables)
@@ -241,7 +241,7 @@ def test_generated_queries(spark: SparkSession, tmp_path: Path, seed: int, repor
         except InternalError as problem:
             if "no plan delivers" not in str(problem):
                 raise
-            continue  # some join cannot be so
+            continue  # some join cannot use a targeted broadcast
         if any(node.alternative.startswith("targeted") for node in optimized.outputs[0][1].walk()):
             assert_as_planned(sides, query, optimized, adaptive=number % 4 == 0)
             ran += 1

@@ -1,4 +1,4 @@
-"""DataFrames as logical plans: what `logical_plan` reads and the baseline translation writes back is the same DataFrame."""
+"""DataFrames as logical plans: reading a DataFrame with `logical_plan` and translating it back gives the same DataFrame."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ROWS = [
 COLUMNS = "id bigint, k int, s string, x double, d decimal(10,2), day date, at timestamp"
 
 
-# A few rows are read faster than code for them is compiled.
+# Compiling code takes longer than reading a few rows.
 QUICK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -97,7 +97,7 @@ def frames(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def comparable(value: Any) -> Any:
-    """A value that is equal to itself and tells -0.0 from 0.0."""
+    """A value that equals itself and distinguishes -0.0 from 0.0."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else (math.copysign(1, value), value)
     if isinstance(value, Row | tuple | list):
@@ -125,7 +125,7 @@ def assert_types_agree(plan: Plan, frame: DataFrame) -> None:
 
 
 def round_trip(frame: DataFrame, in_order: bool = False) -> Plan:
-    """The plan of a frame that the baseline translation gives back as it was."""
+    """The plan of a frame that the baseline translation gives back unchanged."""
     plan = converted(frame)
     assert_types_agree(plan, frame)
     with baseline(frame.sparkSession) as plain:
@@ -141,7 +141,7 @@ def round_trip(frame: DataFrame, in_order: bool = False) -> Plan:
 
 
 def same_plan(one: DataFrame, other: DataFrame) -> bool:
-    """Does Spark's optimizer make the same plan of both? Then to run them would compare a query with itself."""
+    """Does Spark's optimizer make the same plan of both? Then running them would compare a query with itself."""
     made = [frame._jdf.queryExecution().optimizedPlan() for frame in (one, other)]
     return bool(made[0].sameResult(made[1]))
 
@@ -160,7 +160,7 @@ def opaque(plan: Plan) -> list[Opaque]:
 
 
 def understood(frame: DataFrame, in_order: bool = False) -> Plan:
-    """Nothing of it is foreign or opaque."""
+    """No part of the plan is foreign or opaque."""
     plan = round_trip(frame, in_order)
     assert not foreign(plan), foreign(plan)[0].reason
     assert not opaque(plan), opaque(plan)[0].name
@@ -169,7 +169,7 @@ def understood(frame: DataFrame, in_order: bool = False) -> Plan:
 
 # ------------------------------------------------------------------------------------------------------------------- SQL
 
-# Every operator and expression that we have: nothing foreign, nothing opaque.
+# Every operator and expression that we support: nothing foreign, nothing opaque.
 UNDERSTOOD = {
     "project": "select id, k + 1, -k, abs(k), x * 2, d * d, d / 3, d + 1, id % 2, id div 2, upper(s) u from t",
     "renamed in another case": "select ID, K as k from t",
@@ -265,7 +265,7 @@ def test_tpch(spark: SparkSession, tpch_views: None, number: int) -> None:
 
 
 def rounded(frame: DataFrame) -> list[Any]:
-    """Rows in order; sums of floating-point numbers to the digits that do not depend on the order of adding."""
+    """Rows in order, with sums of floats rounded, because they depend on the order of the rows."""
     return [tuple(f"{v:.6e}" if isinstance(v, float) else v for v in row) for row in frame.collect()]
 
 
@@ -275,7 +275,7 @@ plus_one = F.udf(lambda v: None if v is None else v + 1, LongType())
 twice = F.udf(lambda v: None if v is None else v * 2, LongType())
 is_even = F.udf(lambda a, b: ((a or 0) + (b or 0)) % 2 == 0, BooleanType())
 
-# What the API says and SQL does not, or says differently: understood as well.
+# What only the DataFrame API can express, or expresses differently from SQL: also understood.
 API: dict[str, Make] = {
     "duplicate names": lambda f: f["u"].select("id", "id", F.col("k").alias("id")),
     "any name": lambda f: f["u"].select(F.col("id").alias("a.b"), F.col("k").alias("a b`c"), F.col("id").alias("é")),
@@ -300,7 +300,7 @@ def test_the_api_is_understood(frames: Frames, make: Make) -> None:
     understood(make(frames))
 
 
-# Functions that have no text, wherever an expression may stand. The operators around them are understood.
+# Functions without SQL text, in every place of an expression. The operators around them are understood.
 OPAQUE: dict[str, Make] = {
     "udf in a projection": lambda f: f["t"].select("id", plus_one("id"), twice(plus_one(F.col("k").cast("bigint"))) + 1),
     "udf in a filter": lambda f: f["t"].where(is_even("id", "k") & (F.col("id") > 1)),
@@ -340,7 +340,7 @@ def test_functions_without_a_text(frames: Frames, make: Make) -> None:
 
 
 def assert_same_when_rewritten(frame: DataFrame) -> None:
-    """What the optimizer's rules make of the plan gives the same rows, and a physical plan is found for it."""
+    """The normalized plan has the same rows, and can be planned physically."""
     script = logical_plan(frame).script
     optimize(script)
     numbers = ColumnNumbers(1 + max((c.id for node in script.operators() for c in node.columns), default=0))
@@ -351,7 +351,7 @@ def assert_same_when_rewritten(frame: DataFrame) -> None:
     assert same_plan(ours, frame) or rows_of(ours) == rows_of(frame)
 
 
-# Operators that are kept as they are, over what we understand of their inputs.
+# Operators that stay Spark's, over inputs that we understand.
 FOREIGN: dict[str, tuple[int, Make]] = {
     "repartition": (1, lambda f: f["t"].where("id > 1").repartition(3, "k").select("id")),
     "repartition and sort": (1, lambda f: f["t"].repartition(2, "k").sortWithinPartitions("id").select("id", "k")),
@@ -393,10 +393,10 @@ def test_operators_that_stay_sparks(frames: Frames, expected: int, make: Make) -
     optimize(logical_plan(frame).script)
 
 
-# ------------------------------------------------------------------------------------------------------------- particulars
+# ------------------------------------------------------------------------------------------------------------- details
 
 
-def test_a_scan_knows_what_its_files_say(frames: Frames) -> None:
+def test_a_scan_has_the_facts_of_its_files(frames: Frames) -> None:
     scan = converted(frames["t"])
     assert isinstance(scan, Scan)
     assert scan.files.rows == len(ROWS)
@@ -433,7 +433,7 @@ def test_a_range_has_a_key(spark: SparkSession) -> None:
     assert (plan.rows, len(plan.keys)) == (4, 1)
 
 
-def test_what_is_cached_stays_cached(spark: SparkSession, frames: Frames) -> None:
+def test_cached_frames_stay_cached(spark: SparkSession, frames: Frames) -> None:
     cached = frames["t"].where("id > 1").cache()
     try:
         plan = understood(cached.groupBy("k").count())
@@ -442,8 +442,8 @@ def test_what_is_cached_stays_cached(spark: SparkSession, frames: Frames) -> Non
         cached.unpersist()
 
 
-def test_views_keep_the_settings_of_their_making(spark: SparkSession, frames: Frames) -> None:
-    """A permanent view was analyzed in its own mode; in the session's, '' as a number would be an error."""
+def test_views_keep_the_settings_they_were_created_with(spark: SparkSession, frames: Frames) -> None:
+    """A permanent view keeps the mode it was analyzed in. In the session's mode, '' as a number would be an error."""
     spark.conf.set("spark.sql.ansi.enabled", "false")
     try:
         lenient = frames["t"].sparkSession.sql("select id, cast(s as int) as n, k + 1 as m, sum(k) over () as x from t")
@@ -470,7 +470,7 @@ def test_time_zones(spark: SparkSession, frames: Frames) -> None:
     assert {part.name for part in opaque(plan)} == {"cast"}
 
 
-def test_settings_that_change_what_a_text_says(spark: SparkSession, frames: Frames) -> None:
+def test_settings_that_change_the_meaning_of_a_text(spark: SparkSession, frames: Frames) -> None:
     settings = {"spark.sql.parser.escapedStringLiterals": "true", "spark.sql.timestampType": "TIMESTAMP_NTZ"}
     frame = frames["t"].where((F.col("s") == "it's \\ \n") | F.col("s").like("\\\\%")).select(
         "id", F.col("at").cast("date").cast(TimestampType()), F.lit("'"), F.lit(datetime.datetime(2024, 1, 1))
@@ -498,7 +498,7 @@ def test_a_plan_too_deep_to_read_stays_whole(frames: Frames) -> None:
     assert not node.inputs
 
 
-def test_metadata_are_put_back(frames: Frames) -> None:
+def test_metadata_is_restored(frames: Frames) -> None:
     frame = frames["u"].select(F.col("id").alias("a.b", metadata={"note": "x"}), F.col("k").alias("a.b"))
     with baseline(frame.sparkSession) as plain:
         ours = with_schema_of(plain.result(converted(frame)), frame)
@@ -529,7 +529,7 @@ def test_constants_reach_the_optimizer(spark: SparkSession, frames: Frames) -> N
 
 
 def test_one_column_at_a_time(spark: SparkSession, frames: Frames) -> None:
-    """What a lowering asks for: a Spark column for each expression of a projection."""
+    """Lowering needs a Spark column for each expression of a projection."""
     frame = frames["t"].select("id", plus_one("id").alias("n"), F.when(F.col("id") > 2, F.rand(1)).alias("r"))
     plan = converted(frame)
     assert isinstance(plan, logical.Project)
@@ -545,6 +545,6 @@ def test_one_column_at_a_time(spark: SparkSession, frames: Frames) -> None:
     assert rows_of(below.select(*made)) == rows_of(frame)
 
 
-def test_streams_are_refused(spark: SparkSession) -> None:
+def test_streams_are_rejected(spark: SparkSession) -> None:
     with pytest.raises(UserError, match="streaming"):
         logical_plan(spark.readStream.format("rate").load())

@@ -1,4 +1,5 @@
-"""The 99 TPC-DS queries: Spark accepts every text, and the binder gives it the names and types that Spark's analyzer does."""
+"""The 99 TPC-DS queries: Spark accepts every text, and the binder finds the same column names and types as Spark's
+analyzer."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def tables(spark: SparkSession, tpcds_data: Path) -> Iterator[None]:
         spark.catalog.dropTempView(table)
 
 
-def test_columns_are_as_spark_has_them(spark: SparkSession, tables: None, tpcds_scripts: dict[int, Script]) -> None:
+def test_columns_agree_with_spark(spark: SparkSession, tables: None, tpcds_scripts: dict[int, Script]) -> None:
     different = {}
     for number, text in tpcds.queries().items():
         (output,) = tpcds_scripts[number].outputs

@@ -52,14 +52,14 @@ Analyze = Callable[[Sequence[str]], list[str | None]]
 
 @pytest.fixture(scope="module")
 def analyze(spark) -> Analyze:
-    """The type of each expression over one column of each type, or None where Spark rejects it; nothing is run."""
+    """The type of each expression over one column of each type, or None where Spark rejects it. Nothing is run."""
     columns = ", ".join(f"CAST(NULL AS {name}) AS {column}" for name, column in COLUMNS.items())
     state = spark._jsparkSession.sessionState()
 
     def types_of(expressions: Sequence[str]) -> list[str | None]:
-        wanted = ", ".join(f"{expression} AS r{n}" for n, expression in enumerate(expressions))
-        # The analyzer without its final check leaves what does not resolve as it is, instead of failing for it.
-        plan = state.analyzer().execute(state.sqlParser().parsePlan(f"SELECT {wanted} FROM (SELECT {columns})"))
+        outputs = ", ".join(f"{expression} AS r{n}" for n, expression in enumerate(expressions))
+        # Without its final check, the analyzer leaves unresolved expressions in place instead of failing.
+        plan = state.analyzer().execute(state.sqlParser().parsePlan(f"SELECT {outputs} FROM (SELECT {columns})"))
         results = plan.expressions().iterator()
         found: list[str | None] = []
         while results.hasNext():
@@ -102,7 +102,7 @@ def test_arithmetic_type(analyze: Analyze, operator: str) -> None:
     sparks = analyze(calls)
     readable = [f"{a} {operator} {b}" for a, b in PAIRS]
     assert disagreements(readable, ours, sparks) == []
-    # What is left unknown although Spark knows it: dates moved by a day-time interval, whose fields Arrow lacks.
+    # Unknown to us although Spark knows the type: dates plus a day-time interval, whose fields Arrow lacks.
     unknown = {r for r, our, name in zip(readable, ours, sparks, strict=True) if our is None and name is not None}
     assert {
         text for text in unknown if not {"date", "interval day to second"} <= set(text.split(f" {operator} "))

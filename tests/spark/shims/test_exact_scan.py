@@ -1,4 +1,4 @@
-"""Stored partitions: the rows are those of the files, each in the partition of its number and in order, and Spark believes it."""
+"""Exact scans of stored partitions: every row is in its numbered partition and in order, and Spark relies on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
-# By (k, x) in Spark's order, cut at "b" and "é".
+# Sorted by (k, x) in Spark's order, with boundaries at "b" and "é".
 PARTITIONS: list[list[tuple[str | None, float | None, int]]] = [
     [(None, None, 1), (None, 1.0, 2), ("", -0.0, 3), ("a", float("nan"), 4), ("a\0", 5.0, 5)],
     [("b", -1.0, 6), ("b", 0.0, 7), ("c", None, 8)],
@@ -47,7 +47,7 @@ def written(path: Path, rows: list[tuple[Any, ...]], row_group: int = 1000) -> P
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """A folder's name may hold what a URL may not."""
+    """The folder name contains characters that a URL cannot have."""
     folder = tmp_path_factory.mktemp("stored") / "a b=1%20 ü"
     return [written(folder / f"p={i}" / "rows+.parquet", rows) for i, rows in enumerate(PARTITIONS)]
 
@@ -63,7 +63,7 @@ def scan(spark: SparkSession, partitions: list[list[Path]], **more: Any) -> Data
 
 
 def placed(frame: DataFrame) -> list[list[int]]:
-    """The values v in each partition, in order, once every row is where its number says."""
+    """The values v in each partition, in order, after a check of each row's partition number."""
     found: list[list[int]] = [[] for _ in range(frame.rdd.getNumPartitions())]
     for row in frame.selectExpr("v", "p", "spark_partition_id() AS at").collect():
         assert row.p == row["at"]
@@ -72,7 +72,7 @@ def placed(frame: DataFrame) -> list[list[int]]:
 
 
 def operators(frame: DataFrame) -> str:
-    """What Spark ran in the end."""
+    """The final plan that Spark ran."""
     frame.collect()
     plan: str = frame._jdf.queryExecution().executedPlan().toString()
     return plan.partition("== Initial Plan ==")[0]
@@ -103,16 +103,16 @@ def test_empty_partitions_stay_and_files_may_be_empty(spark: SparkSession, files
     assert placed(scan(spark, [files])) == [list(range(1, 12))]
 
 
-def test_a_file_may_stand_in_several_partitions(spark: SparkSession, files: list[Path]) -> None:
-    """Cut anew at "a" and "c": only the rows that belong are kept."""
+def test_a_file_may_be_in_several_partitions(spark: SparkSession, files: list[Path]) -> None:
+    """New boundaries at "a" and "c": each partition keeps only its own rows."""
     cut = RangeFunction((RangeKey(pa.string()),), (("a",), ("c",)))
     found = scan(spark, [files[:1], files[:2], files[1:]], belongs=belonging(spark, cut), order=SORTED)
     assert placed(found) == [[1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
-def test_rows_are_kept_by_the_ends_of_a_task_s_range(spark: SparkSession, tmp_path: Path) -> None:
-    """All rows are read by every task, which keeps those that are its own: by boundaries of one key and of two, at NULL, at
-    values that are there and that are not."""
+def test_a_task_keeps_the_rows_of_its_range(spark: SparkSession, tmp_path: Path) -> None:
+    """Every task reads all rows and keeps its own: with boundaries on one key and on two, at NULL, at existing and
+    missing values."""
     from itertools import product
 
     from unshuffle.spark.shims.range_filter import RangeFilter
@@ -149,7 +149,7 @@ def test_rows_are_kept_by_the_ends_of_a_task_s_range(spark: SparkSession, tmp_pa
         assert not RangeFilter.supports(RangeFunction((key,), ()))
 
 
-def test_row_groups_can_be_read_apart(spark: SparkSession, tmp_path: Path) -> None:
+def test_row_groups_can_be_read_separately(spark: SparkSession, tmp_path: Path) -> None:
     from unshuffle.spark.shims.exact_scan import Piece
 
     path = written(tmp_path / "groups.parquet", [("k", 1.0, i) for i in range(6)], row_group=2)
@@ -174,7 +174,7 @@ def test_a_predicate_is_pushed_and_applied(spark: SparkSession, tmp_path: Path) 
     scanned = read
     while scanned.children().size():
         scanned = scanned.children().apply(0)
-    # The reader gives whole row groups, and only that of the rows.
+    # The reader returns only the row group of the matching rows, as a whole.
     assert total == 500
     assert scanned.metrics().apply("numOutputRows").value() == 1000
     assert placed(scan(spark, [[path]], predicate=F.lit(False))) in ([], [[]])
@@ -184,7 +184,9 @@ def test_an_aggregate_needs_no_exchange_and_no_sort(spark: SparkSession, files: 
     from pyspark.sql import functions as F  # noqa: N812
 
     found = scan(spark, [[file] for file in files], order=SORTED).where("v <> 4")
-    grouped = found.groupBy("p", "k").agg(F.max("k").alias("text"), F.sum("v").alias("s"))  # sorted, for it is a text
+    grouped = found.groupBy("p", "k").agg(
+        F.max("k").alias("text"), F.sum("v").alias("s")
+    )  # a sort aggregate, because the state is a string
     plan = operators(grouped)
     assert "SortAggregate" in plan
     assert "Exchange" not in plan
@@ -215,8 +217,8 @@ def test_a_merge_join_of_two_scans_and_of_one_with_itself(spark: SparkSession, f
             assert placed(joined.select("l.*")) == [[3, 4, 5], [6, 6, 7, 7, 8], [9, 10, 11]]
 
 
-def test_a_union_claims_no_more_than_spark_knows(spark: SparkSession, files: list[Path]) -> None:
-    """Spark forgets the numbers there. (`narrow` puts the partitions of a union side by side.)"""
+def test_a_union_has_unknown_partitioning(spark: SparkSession, files: list[Path]) -> None:
+    """Spark loses the partition numbers in a union. (`narrow_repartition` unions partition by partition.)"""
     one = scan(spark, [[file] for file in files])
     other = scan(spark, [[files[2]], [files[1]], [files[0]]], belongs=belonging(spark, RANGES))
     counts = one.union(other).groupBy("p", "k").count().collect()
@@ -234,8 +236,8 @@ def test_the_size_is_known(spark: SparkSession, files: list[Path]) -> None:
     assert known.rowCount().isEmpty()
 
 
-def test_hosts_are_asked_of_other_file_systems(spark: SparkSession, files: list[Path]) -> None:
-    """Through a file system that only points to others."""
+def test_preferred_hosts_come_from_the_file_system(spark: SparkSession, files: list[Path]) -> None:
+    """Through a file system that only delegates to another."""
     from unshuffle.spark.session import temporarily
     from unshuffle.spark.shims.exact_scan import Piece
 
@@ -245,7 +247,7 @@ def test_hosts_are_asked_of_other_file_systems(spark: SparkSession, files: list[
         assert placed(scan(spark, [[there]])) == [[6, 7, 8]]  # type: ignore[list-item]
 
 
-def test_settings_are_as_before(spark: SparkSession, files: list[Path]) -> None:
+def test_settings_do_not_change(spark: SparkSession, files: list[Path]) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
     before = spark.conf.getAll

@@ -1,4 +1,4 @@
-"""Partitions merged and split in place: the rows of plain Spark, each where its number says, and no exchange more."""
+"""Partitions merged and split without an exchange: the rows of plain Spark, each in its numbered partition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def hashed(spark: SparkSession, partitions: int) -> DataFrame:
 
 
 def ranged(spark: SparkSession) -> DataFrame:
-    """Into 0 to 9, 10 to 19, and so on, each sorted."""
+    """Ranges 0 to 9, 10 to 19, and so on, each sorted."""
     return (
         spark.range(60)
         .selectExpr("id", "CAST(id DIV 10 AS INT) AS at")
@@ -30,7 +30,7 @@ def ranged(spark: SparkSession) -> DataFrame:
 
 
 def placed(frame: DataFrame, number: str = "p") -> list[list[Any]]:
-    """The first column in each partition, once every row is where its number says."""
+    """The first column in each partition, after a check of each row's partition number."""
     found: list[list[Any]] = [[] for _ in range(frame.rdd.getNumPartitions())]
     for row in frame.selectExpr(frame.columns[0], number, "spark_partition_id() AS here").collect():
         assert row[number] == row.here
@@ -39,7 +39,7 @@ def placed(frame: DataFrame, number: str = "p") -> list[list[Any]]:
 
 
 def operators(frame: DataFrame) -> str:
-    """What Spark ran in the end."""
+    """The final plan that Spark ran."""
     frame.collect()
     plan: str = frame._jdf.queryExecution().executedPlan().toString()
     return plan.partition("== Initial Plan ==")[0]
@@ -78,13 +78,13 @@ def test_partitions_are_read_in_the_order_given(spark: SparkSession) -> None:
     assert placed(found) == [tens[4], tens[1] + tens[0], [], tens[5] + tens[2] + tens[3], tens[1]]
 
 
-def test_an_order_is_claimed_and_kept(spark: SparkSession) -> None:
+def test_the_order_is_kept_and_known_to_spark(spark: SparkSession) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
     from unshuffle.spark.session import temporarily
     from unshuffle.spark.shims.narrow_repartition import narrow_repartition
 
-    # Cut anew at 15 and 40.
+    # New boundaries at 15 and 40.
     belongs = F.expr("CASE WHEN id < 15 THEN 0 WHEN id < 40 THEN 1 ELSE 2 END")
     found = narrow_repartition(ranged(spark), [[0, 1], [1, 2, 3], [4, 5]], "p", belongs, [("id", False, True)])
     assert placed(found) == [list(range(15)), list(range(15, 40)), list(range(40, 60))]
@@ -101,16 +101,16 @@ def test_an_order_is_claimed_and_kept(spark: SparkSession) -> None:
             assert joined.count() == (54 if right is other else 60)
 
 
-def test_partitions_of_a_union_side_by_side(spark: SparkSession) -> None:
+def test_a_union_partition_by_partition(spark: SparkSession) -> None:
     from unshuffle.spark.shims.narrow_repartition import narrow_repartition
 
     both = ranged(spark).union(ranged(spark))
     found = narrow_repartition(both, [[i, i + 6] for i in range(6)], "p")
     assert placed(found) == [2 * list(range(start, start + 10)) for start in range(0, 60, 10)]
-    assert exchanges(found.groupBy("p", "id").count()) == [("number", 6)]  # run once, for both
+    assert exchanges(found.groupBy("p", "id").count()) == [("number", 6)]  # reused for both
 
 
-def test_what_is_narrowed_can_be_narrowed_again(spark: SparkSession) -> None:
+def test_a_narrow_repartition_of_a_narrow_repartition(spark: SparkSession) -> None:
     from unshuffle.spark.shims.narrow_repartition import narrow_repartition
 
     once = narrow_repartition(ranged(spark), [[0, 1], [2, 3], [4, 5]], "p").drop("p")
@@ -119,7 +119,7 @@ def test_what_is_narrowed_can_be_narrowed_again(spark: SparkSession) -> None:
     assert exchanges(twice) == [("number", 6)]
 
 
-def test_an_unexpected_number_of_partitions_is_refused(spark: SparkSession) -> None:
+def test_an_unexpected_number_of_partitions_is_rejected(spark: SparkSession) -> None:
     from unshuffle.spark.shims.narrow_repartition import narrow_repartition
 
     with pytest.raises(InternalError, match="has 6 partitions, 5 were expected"):
@@ -145,7 +145,7 @@ def test_hidden_exchanges_are_measured(spark: SparkSession) -> None:
     assert measured.shuffle_bytes > 0
 
 
-def test_settings_are_as_before(spark: SparkSession) -> None:
+def test_settings_do_not_change(spark: SparkSession) -> None:
     from unshuffle.spark.shims.narrow_repartition import narrow_repartition
 
     before = spark.conf.getAll

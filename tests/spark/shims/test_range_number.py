@@ -1,4 +1,5 @@
-"""The number of a row's range is that of `RangeFunction.number`, whatever the types, directions and boundaries."""
+"""The range number that Spark computes for a row is that of `RangeFunction.number`, for all types, directions and
+boundaries."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 UTC = datetime.UTC
-# Few values of each type, so that rows meet boundaries, and those that are hard to order.
+# Few values of each type, so that rows are equal to boundaries, and values that are hard to order.
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "boolean": (pa.bool_(), [False, True]),
     "tinyint": (pa.int8(), [-128, -1, 0, 1, 127]),
@@ -44,7 +45,7 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 
 def ascending(keys: tuple[RangeKey, ...], boundaries: list[tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:
-    """In order, without those that are equal."""
+    """The boundaries in order, without duplicates."""
     order = RangeFunction(keys, ()).compare
     found: list[tuple[Any, ...]] = []
     for each in sorted(boundaries, key=cmp_to_key(order)):
@@ -81,7 +82,7 @@ def numbers(
 
 @given(case=cases())
 @settings(max_examples=60)
-def test_it_is_the_number_of_the_function(
+def test_range_numbers_agree(
     spark: SparkSession, case: tuple[list[pa.DataType], RangeFunction, list[tuple[Any, ...]]]
 ) -> None:
     types, function, rows = case
@@ -90,7 +91,7 @@ def test_it_is_the_number_of_the_function(
 
 @given(case=cases(), data=st.data())
 @settings(max_examples=30)
-def test_the_ranges_that_can_have_values_of_the_first_keys(
+def test_ranges_that_can_hold_a_key_prefix(
     spark: SparkSession, case: tuple[list[pa.DataType], RangeFunction, list[tuple[Any, ...]]], data: st.DataObject
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812
@@ -113,7 +114,7 @@ def test_compiled_code_agrees(spark: SparkSession, name: str) -> None:
 
     type_, values = VALUES[name]
     rows = [(value, text) for value in [None, *values] for text in (None, "x", "y")]
-    # Otherwise Spark interprets an expression over so few rows while it plans.
+    # Otherwise Spark evaluates the expression over so few rows while planning.
     with temporarily(
         spark, **{"spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"}
     ):
@@ -158,12 +159,12 @@ def test_ten_thousand_boundaries(spark: SparkSession) -> None:
     assert [row.n for row in found] == [function.number((row.k, row.i)) for row in found]
 
 
-def test_without_boundaries_all_is_one_range(spark: SparkSession) -> None:
+def test_without_boundaries_there_is_one_range(spark: SparkSession) -> None:
     assert numbers(spark, [pa.int64()], RangeFunction((RangeKey(pa.int64()),), ()), [(1,), (None,)]) == [0, 0]
 
 
 def test_the_same_function_is_the_same_expression(spark: SparkSession) -> None:
-    """So that Spark runs an exchange by it once."""
+    """So that Spark can reuse an exchange by it."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from unshuffle.spark.shims.range_number import range_number
@@ -176,7 +177,7 @@ def test_the_same_function_is_the_same_expression(spark: SparkSession) -> None:
     assert not made(5).sameSemantics(made(6))
 
 
-def test_it_can_stand_in_a_text(spark: SparkSession) -> None:
+def test_it_can_be_used_in_sql_text(spark: SparkSession) -> None:
     from unshuffle.catalog.schema import Column
     from unshuffle.plan.expressions import Opaque, Ref
     from unshuffle.spark.lowering.placeholders import column
@@ -189,7 +190,7 @@ def test_it_can_stand_in_a_text(spark: SparkSession) -> None:
     assert [row.n for row in spark.range(7).select(made.alias("n")).collect()] == [0, 0, 0, 1, 1, 2, 2]
 
 
-def test_a_hash_is_that_of_an_exchange(spark: SparkSession) -> None:
+def test_hash_numbers_agree_with_an_exchange(spark: SparkSession) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
     from unshuffle.spark.shims.range_number import hash_number

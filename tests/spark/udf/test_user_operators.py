@@ -1,4 +1,4 @@
-"""User-defined operators on Spark: every form, what they see, and what is said when they fail."""
+"""User-defined operators on Spark: every form, their inputs, and the messages when they fail."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_process_in_both_forms(spark: SparkSession, mine: Callable[..., UserClas
 
     given = columns("n:int; größe:string")
     source = frame(spark, given, [(1, "ä"), (None, None)])
-    # int32 widens to bigint; columns come in another order
+    # int32 widens to bigint; the columns are in another order
     twice = Process(Values((), given), mine("Twice"), columns("größe:string; n:bigint"))
     made = process(source, twice)
     assert made.columns == [column.spark_name for column in twice.columns]
@@ -176,7 +176,7 @@ def test_process_in_both_forms(spark: SparkSession, mine: Callable[..., UserClas
         ("WrongRow", "7", "mine.WrongRow returned a int, not a dictionary"),
     ],
 )
-def test_what_is_wrong_with_a_result(
+def test_messages_for_wrong_results(
     spark: SparkSession, mine: Callable[..., UserClass], name: str, what: str, message: str
 ) -> None:
     from unshuffle.spark.udf.user_operators import process
@@ -248,11 +248,11 @@ def test_only_lossless_casts_are_made(type: pa.DataType, declared: str, fitting:
         (1, "string", False),
     ],
 )
-def test_no_value_is_cut_to_fit(value: Any, declared: str, fitting: bool) -> None:
+def test_no_value_is_truncated(value: Any, declared: str, fitting: bool) -> None:
     assert converts(value, from_spark_name(declared)) == fitting
 
 
-def test_every_type_goes_in_and_out(spark: SparkSession, mine: Callable[..., UserClass]) -> None:
+def test_every_type_can_be_passed_and_returned(spark: SparkSession, mine: Callable[..., UserClass]) -> None:
     from unshuffle.spark.udf.user_operators import process
 
     names = "boolean tinyint smallint bigint float double decimal(9,3) string binary date timestamp timestamp_ntz"
@@ -287,7 +287,7 @@ DATA = [(k, v) for k in (1, 2, None) for v in (0.0, float("nan"), None, -1.5, fl
         (True, True, "[None, nan, inf, 3.0, 0.0, -1.5, -inf]"),
     ],
 )
-def test_a_reducer_sees_its_group_whole_and_in_order(
+def test_a_reducer_gets_its_whole_group_in_order(
     spark: SparkSession,
     mine: Callable[..., UserClass],
     name: str,
@@ -306,7 +306,7 @@ def test_a_reducer_sees_its_group_whole_and_in_order(
     assert rows(reduce(source.limit(0), node)) == []
 
 
-def test_presort_is_sparks_one_sort_after_one_exchange(spark: SparkSession, mine: Callable[..., UserClass]) -> None:
+def test_presort_needs_one_sort_after_one_exchange(spark: SparkSession, mine: Callable[..., UserClass]) -> None:
     from unshuffle.spark.udf.user_operators import reduce
 
     k, v = columns("k:int; v:double")
@@ -320,14 +320,12 @@ def test_presort_is_sparks_one_sort_after_one_exchange(spark: SparkSession, mine
 @pytest.mark.parametrize(
     "numbers", [[[1, 2], [3, 4, 5]], [[1, 2], [4, 3], [5]], [[5, 4], [3, 2, 1]], [[2], [1, 3, 4, 5]]]
 )
-def test_rows_that_come_in_another_order_are_put_right(numbers: list[list[int]]) -> None:
+def test_rows_in_another_order_are_sorted(numbers: list[list[int]]) -> None:
     batches = (pa.record_batch({ROW_NUMBER: pa.array(some, pa.int32())}) for some in numbers)
     assert pa.Table.from_batches(_in_order(batches))[ROW_NUMBER].to_pylist() == [1, 2, 3, 4, 5]
 
 
-def test_presort_survives_a_shuffle_that_spark_puts_in_between(
-    spark: SparkSession, mine: Callable[..., UserClass]
-) -> None:
+def test_presort_survives_a_shuffle_that_spark_adds(spark: SparkSession, mine: Callable[..., UserClass]) -> None:
     from unshuffle.spark.session import temporarily
     from unshuffle.spark.udf.user_operators import reduce
 
@@ -383,7 +381,7 @@ def test_a_readonly_key_must_not_change(spark: SparkSession, mine: Callable[...,
 
 
 @pytest.mark.parametrize("name", ["Pair", "PairRows"])
-def test_combine_meets_every_key_of_either_side(spark: SparkSession, mine: Callable[..., UserClass], name: str) -> None:
+def test_combine_gets_every_key_of_either_side(spark: SparkSession, mine: Callable[..., UserClass], name: str) -> None:
     from unshuffle.spark.udf.user_operators import combine
 
     left, right = columns("k:int; a:string"), columns("j:int; b:string")
@@ -411,7 +409,7 @@ def test_extract_reads_whole_files(
     ]
 
 
-def test_extract_reads_what_only_spark_can_open(spark: SparkSession, mine: Callable[..., UserClass]) -> None:
+def test_extract_reads_files_that_only_spark_can_open(spark: SparkSession, mine: Callable[..., UserClass]) -> None:
     from unshuffle.spark.udf import user_operators, worker
 
     made = columns("number:bigint; line:string; path:string")
@@ -463,7 +461,7 @@ def test_aggregators_in_sql(spark: SparkSession) -> None:
 # ------------------------------------------------------------------------------------------------------------ failures
 
 
-def test_sparks_own_errors_keep_their_condition_and_lose_their_trace(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_errors_keep_their_condition_and_lose_their_stack_trace(spark: SparkSession, tmp_path: Path) -> None:
     from unshuffle.spark.execution.failures import explain_failure
 
     def problem(job: Callable[[], Any]) -> JobProblem:
@@ -489,7 +487,7 @@ def test_sparks_own_errors_keep_their_condition_and_lose_their_trace(spark: Spar
     assert problem(lambda: spark.range(3).rdd.map(lambda x: 1 / 0).collect()).message.endswith("division by zero")
 
 
-def test_where_user_classes_are(mine: Callable[..., UserClass]) -> None:
+def test_locations_of_user_classes(mine: Callable[..., UserClass]) -> None:
     from unshuffle.spark.udf.user_operators import spans_of
 
     use = mine("Twice")
@@ -512,7 +510,7 @@ print(next(run(iter([pa.record_batch({"n_1": pa.array([1], pa.int32())})]))).to_
 """
 
 
-def test_workers_need_neither_us_nor_the_users_module(
+def test_workers_need_neither_unshuffle_nor_the_users_module(
     spark: SparkSession, mine: Callable[..., UserClass], tmp_path: Path
 ) -> None:
     from unshuffle.spark.udf import user_operators, worker

@@ -8,54 +8,35 @@ from typing import Any
 from unshuffle.catalog.schema import Column
 from unshuffle.plan.expressions import Expression, Ref, Subquery, columns_of
 from unshuffle.plan.expressions import walk as parts
-from unshuffle.plan.logical.leaves import Scan, TableScan, Values
-from unshuffle.plan.logical.optimizer_nodes import GroupRef, MultiJoin, MultiOutput
-from unshuffle.plan.logical.relational import (
-    Distinct,
-    Expand,
-    Filter,
-    FinalGroupBy,
-    GroupBy,
-    GroupingSets,
-    Join,
-    Limit,
-    PartialGroupBy,
-    PartialTopN,
-    Project,
-    SetOperation,
-    Sort,
-    Window,
-)
-from unshuffle.plan.logical.shared import Foreign, Reference, Shared
-from unshuffle.plan.logical.user_defined import Combine, Process, Reduce
+from unshuffle.plan.logical import leaves, optimizer_nodes, relational, shared, user_defined
 
 Plan = (
-    Scan
-    | TableScan
-    | Values
-    | Project
-    | Filter
-    | GroupBy
-    | PartialGroupBy
-    | FinalGroupBy
-    | GroupingSets
-    | Expand
-    | Distinct
-    | Window
-    | Sort
-    | Limit
-    | PartialTopN
-    | Join
-    | SetOperation
-    | Process
-    | Reduce
-    | Combine
-    | Foreign
-    | Shared
-    | Reference
-    | GroupRef
-    | MultiJoin
-    | MultiOutput
+    leaves.Scan
+    | leaves.TableScan
+    | leaves.Values
+    | relational.Project
+    | relational.Filter
+    | relational.GroupBy
+    | relational.PartialGroupBy
+    | relational.FinalGroupBy
+    | relational.GroupingSets
+    | relational.Expand
+    | relational.Distinct
+    | relational.Window
+    | relational.Sort
+    | relational.Limit
+    | relational.PartialTopN
+    | relational.Join
+    | relational.SetOperation
+    | user_defined.Process
+    | user_defined.Reduce
+    | user_defined.Combine
+    | shared.Foreign
+    | shared.Shared
+    | shared.Reference
+    | optimizer_nodes.GroupRef
+    | optimizer_nodes.MultiJoin
+    | optimizer_nodes.MultiOutput
 )
 
 
@@ -73,18 +54,21 @@ def _refs(*columns: Column) -> tuple[Expression, ...]:
 
 
 _EXPRESSIONS: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
-    Values: lambda plan: tuple(value for row in plan.rows for value in row),
-    Project: lambda plan: tuple(expression for _, expression in plan.outputs),
-    Filter: lambda plan: (plan.predicate,),
-    GroupBy: lambda plan: (*_refs(*plan.keys), *(call for _, call in plan.aggregates)),
-    PartialGroupBy: lambda plan: (*_refs(*plan.keys), *(call for _, call in plan.states)),
-    FinalGroupBy: lambda plan: _refs(*plan.keys, *plan.states),
-    GroupingSets: lambda plan: (*_refs(*(key for _, key in plan.keys)), *(call for _, call in plan.aggregates)),
-    Expand: lambda plan: _refs(*(key for _, key in plan.keys)),
-    Window: lambda plan: tuple(call for _, call in plan.calls),
-    Sort: lambda plan: tuple(key.expression for key in plan.order),
-    PartialTopN: lambda plan: tuple(key.expression for key in plan.order),
-    Join: lambda plan: (plan.condition,) if plan.condition is not None else (),
+    leaves.Values: lambda plan: tuple(value for row in plan.rows for value in row),
+    relational.Project: lambda plan: tuple(expression for _, expression in plan.outputs),
+    relational.Filter: lambda plan: (plan.predicate,),
+    relational.GroupBy: lambda plan: (*_refs(*plan.keys), *(call for _, call in plan.aggregates)),
+    relational.PartialGroupBy: lambda plan: (*_refs(*plan.keys), *(call for _, call in plan.states)),
+    relational.FinalGroupBy: lambda plan: _refs(*plan.keys, *plan.states),
+    relational.GroupingSets: lambda plan: (
+        *_refs(*(key for _, key in plan.keys)),
+        *(call for _, call in plan.aggregates),
+    ),
+    relational.Expand: lambda plan: _refs(*(key for _, key in plan.keys)),
+    relational.Window: lambda plan: tuple(call for _, call in plan.calls),
+    relational.Sort: lambda plan: tuple(key.expression for key in plan.order),
+    relational.PartialTopN: lambda plan: tuple(key.expression for key in plan.order),
+    relational.Join: lambda plan: (plan.condition,) if plan.condition is not None else (),
 }
 
 
@@ -104,7 +88,7 @@ def walk(plan: Plan) -> Iterator[Plan]:
     seen: set[int] = set()
 
     def visit(node: Plan) -> Iterator[Plan]:
-        if isinstance(node, Shared):
+        if isinstance(node, shared.Shared):
             if id(node) in seen:
                 return
             seen.add(id(node))
@@ -126,7 +110,7 @@ def outer_columns(plan: Plan) -> frozenset[Column]:
     while pending:
         node = pending.pop()
         made.update(node.columns)
-        if not isinstance(node, Reference):
+        if not isinstance(node, shared.Reference):
             pending.extend(node.children)
         for expression in expressions_of(node):
             read |= columns_of(expression)

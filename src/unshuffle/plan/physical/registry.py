@@ -15,7 +15,7 @@
 | Rename, ReadSpool                   | one use of a shared rowset: computed again, or read from its spool              |
 | LocalSort, Exchange                 | the enforcers: a sort inside each partition, and an exchange                    |
 
-Whoever handles operators by type (cost, lowering, verification, rendering) keeps a table and passes it through
+Code that handles operators by type (cost, lowering, verification, rendering) keeps a table and passes it through
 `per_operator`. A new operator is added to `OPERATORS`; then no such module imports before its table has the operator.
 """
 

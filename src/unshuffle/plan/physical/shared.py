@@ -27,7 +27,7 @@ class Rename(LayoutPreservingOperator):
         return dict(zip(self.columns, self.originals, strict=True)).get(column)
 
     def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
-        """Sampled boundaries are sampled anew for each use, so two uses of one plan are not partitioned alike."""
+        """Boundaries are sampled again for each use, so two uses of one plan are not co-partitioned."""
         made = through_project(inputs[0], facts[0], (), dict(zip(self.columns, self.originals, strict=True)))
         layout = made.partitioning
         if isinstance(layout, Partitioned) and is_sampled(layout.function):
