@@ -558,8 +558,8 @@ def survives(mutant: Mutant, copy: Path) -> str | None:
     if text.count(mutant.old) != 1:
         return f"its text occurs {text.count(mutant.old)} times in {mutant.file}"
     planted = text.replace(mutant.old, mutant.new)
-    if "field(" in mutant.new and "import dataclass, field" not in planted:
-        planted = planted.replace("import dataclass\n", "import dataclass, field\n", 1)
+    if "field(" in mutant.new and "from dataclasses import field\n" not in planted:
+        planted = planted.replace("from unshuffle.", "from dataclasses import field\n\nfrom unshuffle.", 1)
     target.write_text(planted)
     try:
         return None if fails(mutant.test_files(), copy) or fails(["tests/properties"], copy) else "no test fails"
