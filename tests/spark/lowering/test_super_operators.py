@@ -221,6 +221,44 @@ def test_every_super_operator_was_tried() -> None:
     assert not few
 
 
+UNSAFE = {
+    "100 / i": "i <> 0",
+    "cast(s as int)": "s rlike '^[0-9]+$'",
+    "cast(n as int)": "n < 100",
+    "cast(n as int) * 1000000": "n < 100",
+}
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("expression", UNSAFE)
+def test_an_expression_is_computed_only_for_the_rows_of_its_branch(session: Session, expression: str) -> None:
+    """Compiled code computes an expression that two aggregates share once, before their filters."""
+    one = f"select k, sum({expression}) a, avg({expression}) b from t where {UNSAFE[expression]} group by k"
+    other = "select k, sum(i) a, avg(n) b from t group by k"
+    queries = [
+        f"{one} union all {other}",
+        f"select l.k, l.a, l.b, r.a as c from ({one}) l join ({other}) r on l.k = r.k",
+    ]
+    plans = [(query, forced(session, query)) for query in queries]
+    assert all(sum(isinstance(node, GroupBy) for node in walk(plan)) == 1 for _, plan in plans)
+    assert not differences(session, plans)
+
+
+SIGNED_ZEROS = (
+    "select l.id, cast(r.q as string) q, r.m from t l join (select x q, min(n) m from t group by x) r on l.x = r.q",
+    "select l.id, cast(r.q as string) q, r.m from t l join (select x q, sum(n) m from t group by x) r on l.x = r.q",
+    "select l.id, cast(r.q as string) q, r.m from t l left join "
+    "(select x q, n m, row_number() over (partition by x order by id) p from t) r on l.x = r.q and r.p = 1",
+    "select cast(q as string) q, m, c from (select x q, min(n) m from t where i > 0 group by x) "
+    "join (select x y, count(*) c from t group by x) on q = y where cast(y as string) = '0.0'",
+)
+
+
+def test_the_key_of_a_group_is_not_that_of_its_rows(session: Session) -> None:
+    """GROUP BY makes -0.0 and 0.0 one value, 0.0. A cast to a string tells them apart."""
+    assert not differences(session, [(query, forced(session, query)) for query in SIGNED_ZEROS])
+
+
 PICKS = """
     select k, max_by(s, id) a, max_by(n, id) b, min_by(s, id) c, min_by(d, id) d, first('x') e, count(*) f
     from t where i > 0 group by k

@@ -24,7 +24,7 @@ from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import AggregateCall, Call, Expression, Literal, Ref, WindowCall, columns_of
 from unshuffle.plan.logical import Join, Plan, Window
 from unshuffle.plan.movable_conditions import is_movable, substitute
-from unshuffle.plan.predicates import conjunction
+from unshuffle.plan.predicates import conjunction, has_one_form
 from unshuffle.search.memo import Memo, as_group
 
 _WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
@@ -95,6 +95,8 @@ def _joined_back(plan: Join, side: int, firsts: _FirstRows, memo: Memo) -> Windo
         if not all(each in to_rows.predicates for each in below.predicates):
             continue
         keys = tuple(below.down(part) for part in call.partition)
+        if not all(has_one_form(key.type) for key in keys):
+            continue  # the first row's key may be 0.0 where another row's is -0.0
         computed, values = _first_values(firsts, below, keys, memo)
         outputs = {column: substitute(e, values) for column, e in firsts.above.outputs.items()}
         sides = (to_rows.outputs, outputs)

@@ -127,7 +127,7 @@ class _Pass:
             below = branch.below.down(call)
             assert isinstance(below, AggregateCall)
             guard = self._flag(all_of(predicate, below.where))
-            outputs[column] = Ref(self._aggregate(replace(below, where=guard), column))
+            outputs[column] = Ref(self._aggregate(_guarded(below, guard), column))
         present = None
         if predicate is not None and keys:
             count = AggregateCall("count", (ONE,), NONE.type, where=self._flag(predicate))
@@ -161,6 +161,13 @@ class _Pass:
             rows = Filter(rows, connect("or", list(dict.fromkeys(some))))
         read = frozenset(keys).union(*(columns_of(call) for call in self._aggregates))
         return narrowed(rows, read, [(column, expression) for expression, column in self._computed.items()])
+
+
+def _guarded(call: AggregateCall, guard: Expression | None) -> AggregateCall:
+    """The aggregate of the rows that satisfy the guard. FILTER alone does not protect its arguments: Spark computes an
+    expression that two aggregates share once for every row, before their filters, and it may fail for other rows."""
+    arguments = (each if isinstance(each, Ref | Literal) else when(guard, each) for each in call.arguments)
+    return replace(call, arguments=tuple(arguments), where=guard)
 
 
 def _keys(branch: Branch) -> Iterable[tuple[Expression, Column]]:

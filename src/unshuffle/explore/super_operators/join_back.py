@@ -41,7 +41,7 @@ from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import AggregateCall, Call, Expression, Literal, Ref, SortKey, columns_of
 from unshuffle.plan.logical import GroupBy, Join, Plan
 from unshuffle.plan.movable_conditions import is_movable, substitute
-from unshuffle.plan.predicates import conjunction
+from unshuffle.plan.predicates import conjunction, has_one_form
 from unshuffle.search.memo import Memo, as_group, input_groups
 
 _EXISTS = (JoinKind.SEMI, JoinKind.ANTI)
@@ -114,6 +114,8 @@ def _joins_back(plan: Join, side: int, is_wanted: Callable[[GroupBy], bool]) -> 
             continue
         if any(call.where is not None for _, call in grouping.aggregates):
             continue
+        if not all(has_one_form(key.type) for key in grouping.keys):
+            continue  # a group's key is 0.0 where a row's is -0.0, and the window has the row's only
         ways = (list(edges(rows)), list(edges(as_group(grouping.child))))
         for leaf, (to_rows, below) in common_leaves(ways):
             same = _same_rows(leaf, to_rows, below, grouping)
