@@ -251,6 +251,10 @@ def merge_orders(keys: Sequence[JoinKey]) -> Iterator[tuple[MergeKey, ...]]:
 
 
 def _set_operation(plan: logical.SetOperation) -> Iterator[Implementation]:
+    if not plan.all:
+        # What is not a GROUP BY or a join by now has rows that we cannot compare, or no columns.
+        yield _over(plan, physical.SparkFallback(plan, f"{plan.kind.value.upper()} of values of an unknown type"))
+        return
     keys = tuple(
         JoinKey(columns, _common(columns), null_safe=True)
         for columns in zip(*(each.columns for each in plan.inputs), strict=True)

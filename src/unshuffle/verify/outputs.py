@@ -51,7 +51,7 @@ def required_order(plan: logical.Plan) -> tuple[Sorted, ...]:
             keys: list[Sorted] = []
             for key in order:
                 if not isinstance(key.expression, Ref):
-                    break
+                    return ()  # Spark runs the sort as it is written
                 keys.append(Sorted(key.expression.column, key.descending, key.nulls_first))
             return tuple(keys)
         case logical.Limit(child=child):

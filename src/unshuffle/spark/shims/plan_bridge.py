@@ -103,8 +103,11 @@ def aggregated_in_two_phases(grouped: DataFrame, exchange: SparkExchange, fragme
     execution = query_execution(grouped)
     if _would_not_terminate(spark, execution.sparkPlan()):
         return grouped
-    final, above = _top_aggregate(execution)
-    partial = _only_child(final)
+    aggregate = _top_aggregate(execution)
+    if aggregate is None:
+        return grouped
+    final, above = aggregate
+    (partial,) = items_of(final.children())
     if not partial.nodeName().endswith("Aggregate"):
         raise InternalError(f"Spark plans this aggregate in one step: {final.nodeName()} over {partial.nodeName()}")
     below = partial
@@ -120,31 +123,39 @@ def aggregated_in_each_partition(grouped: DataFrame) -> DataFrame:
     execution = query_execution(grouped)
     if _would_not_terminate(spark, execution.sparkPlan()):
         return grouped  # whole groups are correct as well
-    final, above = _top_aggregate(execution)
-    plan = _aggregate(spark, final, final.aggregateExpressions(), final.resultExpressions(), _only_child(final))
+    aggregate = _top_aggregate(execution)
+    if aggregate is None:
+        return grouped
+    final, above = aggregate
+    (below,) = items_of(final.children())
+    plan = _aggregate(spark, final, final.aggregateExpressions(), final.resultExpressions(), below)
     return _as_leaf(spark, execution.optimizedPlan(), _under(spark, above, plan))
 
 
-def _top_aggregate(execution: Any) -> tuple[Any, list[Any]]:
-    """The uppermost aggregate of a plan, and the operators above it."""
+def _top_aggregate(execution: Any) -> tuple[Any, list[Any]] | None:
+    """The uppermost aggregate of a plan, and the operators above it. None if Spark's optimizer has removed it: over an input
+    that is known to be empty, or whose rows it knows to be distinct."""
+    if not _is_grouped(execution.optimizedPlan()):
+        return None
     operator, above = execution.sparkPlan(), []
     while not operator.nodeName().endswith("Aggregate"):
         above.append(operator)
-        operator = _only_child(operator)
+        (operator,) = items_of(operator.children())
     return operator, above
+
+
+def _is_grouped(plan: Any) -> bool:
+    """Whether an optimized plan is an aggregate, under nothing but projections and filters."""
+    while plan.nodeName() in ("Project", "Filter"):
+        plan = plan.children().apply(0)
+    name: str = plan.nodeName()
+    return name == "Aggregate"
 
 
 def _under(spark: SparkSession, above: Sequence[Any], plan: Any) -> Any:
     for operator in reversed(above):
         plan = operator.withNewChildren(sequence(spark, [plan]))
     return plan
-
-
-def _only_child(plan: Any) -> Any:
-    children = plan.children()
-    if children.size() != 1:
-        raise InternalError(f"{plan.nodeName()} was found where an aggregate was expected")
-    return children.apply(0)
 
 
 # The column with the number of the partition that a partial state comes from.
