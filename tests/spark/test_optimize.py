@@ -81,3 +81,28 @@ def test_a_declared_key_removes_a_grouping(session: Session, tables: dict[str, D
 def test_an_argument_that_is_not_a_dataframe_is_an_error(session: Session) -> None:
     with pytest.raises(UserError, match="a DataFrame of PySpark is needed, not list"):
         session.optimize([1, 2])  # type: ignore[arg-type]
+
+
+def test_what_shows_partitions_is_as_in_plain_spark(
+    session: Session, spark: SparkSession, tables: dict[str, DataFrame]
+) -> None:
+    t = tables["t"]
+    by_id = spark.range(20).repartitionById(5, (F.col("id") % 5).cast("int"))
+    frames = {
+        "SparkPartitionID": by_id.select("id", F.spark_partition_id().alias("p")),
+        "MonotonicallyIncreasingID": by_id.withColumn("n", F.monotonically_increasing_id()).groupBy("n").count(),
+        "InputFileName": t.select("a", F.input_file_name().alias("f")).join(tables["u"], F.col("a") == F.col("e")),
+    }
+    for function, frame in frames.items():
+        faster = session.optimize(frame)
+        assert function in session.fallbacks[0]
+        assert same_rows(frame, faster)
+        assert function in session.explain(frame)
+
+
+def test_a_repartition_is_what_is_written(session: Session, tables: dict[str, DataFrame], tmp_path: Path) -> None:
+    frame = tables["t"].groupBy("a").count().repartition(7, "a")
+    faster = session.optimize(frame)
+    for name, each in (("plain", frame), ("ours", faster)):
+        each.write.parquet(str(tmp_path / name))
+    assert len(list((tmp_path / "ours").glob("*.parquet"))) == len(list((tmp_path / "plain").glob("*.parquet"))) > 1

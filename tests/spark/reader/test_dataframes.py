@@ -314,7 +314,6 @@ OPAQUE: dict[str, Make] = {
     "udf under case": lambda f: f["t"].select(F.when(F.col("id") > 2, plus_one("id")).otherwise(F.lit(0))),
     "random numbers": lambda f: f["t"].select("id", F.rand(3), F.rand(3), F.rand(4) + 1).where("id > 1"),
     "a seed of Spark's": lambda f: f["t"].select("id", F.rand().alias("r"), F.uuid()),
-    "row numbers": lambda f: f["t"].withColumn("n", F.monotonically_increasing_id()).where("n >= 0"),
     "lambdas": lambda f: f["t"].select(F.transform(F.array("id", "k"), lambda v: v + F.col("id"))),
     "functions": lambda f: f["t"].select(
         F.round("x", 1), F.concat("s", F.lit("!")), F.nullif("k", F.lit(10)), F.struct("id", "s"), F.sha2("s", 256),

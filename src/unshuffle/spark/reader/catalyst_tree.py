@@ -32,6 +32,17 @@ _EXACT = re.compile(
 )
 
 
+# Functions of a row's partition, its place in it, or its file. Rows would get other values if we moved them.
+_SHOWS_PARTITIONS = re.compile(
+    re.escape(f'"{_EXPRESSIONS}')
+    + r'(SparkPartitionID|MonotonicallyIncreasingID|InputFileName|InputFileBlockStart|InputFileBlockLength)"'
+)
+
+
+class ShowsPartitions(Exception):
+    """The whole plan must be run by Spark; the message gives the reason."""
+
+
 class Untranslatable(Exception):
     """The operator around must be run by Spark; the message gives the reason."""
 
@@ -90,12 +101,20 @@ class CatalystNode:
         return tuple(read(one, at(position)) for position, one in enumerate(self.fields.get(name) or ()))
 
     def expression_lists(self, name: str) -> list[tuple[CatalystNode, ...]]:
-        """The expressions in a field that is a list of lists."""
+        """The expressions in a field that is a list of lists. JSON omits the field if a list holds a literal of a class that
+        JSON does not know; then the JVM is asked for each expression."""
 
         def at(outer: int, inner: int) -> Callable[[], Any]:
             return lambda: getattr(self.jvm, name)().apply(outer).apply(inner)
 
-        return [tuple(read(one, at(i, j)) for j, one in enumerate(each)) for i, each in enumerate(self.fields[name])]
+        lists = self.fields[name]
+        if lists is None:
+            listed = getattr(self.jvm, name)()
+            lists = [
+                [json.loads(listed.apply(i).apply(j).toJSON()) for j in range(listed.apply(i).length())]
+                for i in range(listed.length())
+            ]
+        return [tuple(read(one, at(i, j)) for j, one in enumerate(each)) for i, each in enumerate(lists)]
 
     def plan(self) -> CatalystNode:
         """The plan of a subquery."""
@@ -162,8 +181,11 @@ def read(preorder: list[dict[str, Any]], root: Callable[[], Any]) -> CatalystNod
 
 
 def read_plan(plan: Any) -> CatalystNode:
-    """The tree of one of Catalyst's logical plans."""
-    return read(json.loads(plan.toJSON()), lambda: plan)
+    """The tree of one of Catalyst's logical plans. Raises `ShowsPartitions` if a result depends on where rows are."""
+    text: str = plan.toJSON()
+    if found := _SHOWS_PARTITIONS.search(text):
+        raise ShowsPartitions(f"{found[1]}, whose result depends on how rows are partitioned")
+    return read(json.loads(text), lambda: plan)
 
 
 def data_type(json_type: Any) -> DataType:

@@ -15,10 +15,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from unshuffle.catalog.schema import Column
+from unshuffle.errors import InternalError
 from unshuffle.frozen import dataclass
 from unshuffle.plan.logical import Foreign, Scan, TableScan
 from unshuffle.plan.sql import quote
-from unshuffle.spark.shims.catalyst import analyzed_plan, bound_to, frame_of, project, with_children
+from unshuffle.spark.shims.catalyst import (
+    analyzed_plan,
+    bound_to,
+    frame_of,
+    project,
+    with_children,
+    with_nullability,
+)
 from unshuffle.spark.shims.gateway import items_of
 
 Path = tuple[int, ...]
@@ -56,15 +64,25 @@ def foreign(spark: SparkSession, node: Foreign, inputs: Sequence[DataFrame]) -> 
 
 
 def with_schema_of(frame: DataFrame, original: DataFrame) -> DataFrame:
-    """The frame with the column names and column metadata of another. Metadata are part of a schema, not of a plan."""
+    """The frame with the schema of another: column names, nullability and metadata. A plan of ours may prove more about NULLs
+    than Spark does, or less. Raises `OtherType` if the types differ, which can only be in the nullability inside them."""
     fields = original.schema.fields
     numbered = frame.toDF(*(f"c{i}" for i in range(len(fields))))
-    return numbered.select(
-        *(
-            col(f"c{i}").alias(each.name, metadata=each.metadata) if each.metadata else col(f"c{i}").alias(each.name)
-            for i, each in enumerate(fields)
+    columns = []
+    for ours, wanted in zip(numbered.schema.fields, fields, strict=True):
+        if ours.dataType != wanted.dataType:
+            raise OtherType(f"column {wanted.name!r} would be {ours.dataType.json()}, not {wanted.dataType.json()}")
+        column = col(ours.name)
+        if ours.nullable != wanted.nullable:
+            column = with_nullability(frame.sparkSession, column, wanted.nullable)
+        columns.append(
+            column.alias(wanted.name, metadata=wanted.metadata) if wanted.metadata else column.alias(wanted.name)
         )
-    )
+    return numbered.select(*columns)
+
+
+class OtherType(InternalError):
+    """A plan of ours has another type than the user's DataFrame."""
 
 
 def _input(spark: SparkSession, frame: DataFrame, columns: Sequence[Column]) -> Any:

@@ -164,6 +164,12 @@ def expression_of(spark: SparkSession, column: SparkColumn) -> Any:
     return java_class(spark, _EXPRESSION_UTILS).expression(column._jc)
 
 
+def with_nullability(spark: SparkSession, column: SparkColumn, nullable: bool) -> SparkColumn:
+    """The column, declared to be nullable, or to have no NULLs, whatever Spark would infer."""
+    tag = java_class(spark, f"{_CATALYST}.expressions.{'KnownNullable' if nullable else 'KnownNotNull'}")
+    return column_of(spark, tag(expression_of(spark, column)))
+
+
 def sort_order(spark: SparkSession, expression: Any, descending: bool, nulls_first: bool) -> Any:
     expressions = f"{_CATALYST}.expressions"
     return java_class(spark, f"{expressions}.SortOrder")(
