@@ -42,6 +42,11 @@ class Connection:
         return self._spark
 
     @property
+    def can_read_sql(self) -> bool:
+        """Whether there is a Spark session that reads SQL texts for us."""
+        return self._spark is not None and self.plain_reason is None
+
+    @property
     def spark(self) -> SparkSession:
         """The Spark session; an embedded one is started if there is none yet."""
         with self._lock:

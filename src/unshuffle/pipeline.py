@@ -21,13 +21,22 @@ from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.connection import Connection, warn_user
 from unshuffle.declarations import CheckProgress, Declarations
-from unshuffle.errors import FileProblem, InternalError, Source, SyntaxProblem, UserError, did_you_mean
+from unshuffle.errors import (
+    DeclarationProblem,
+    FileProblem,
+    InternalError,
+    Source,
+    SyntaxProblem,
+    UserError,
+    did_you_mean,
+)
 from unshuffle.language.bind.script import bind, bind_stream, bind_table
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.language.parse.preprocess import read_source
 from unshuffle.operators import Combiner, Extractor, Outputter, Processor, Reducer
 from unshuffle.plan.functions.signatures import Function
 from unshuffle.plan.logical import Output, Script, UserClass
+from unshuffle.sql_queries import SqlQueries
 from unshuffle.user_classes import load
 
 if TYPE_CHECKING:
@@ -40,6 +49,7 @@ if TYPE_CHECKING:
 Params = Mapping[str, object]
 
 SUFFIXES = (".scope", ".sql")
+QUERY = "<query>"  # the name of a text that is in no file
 
 _ROLES = {
     "extractor": Extractor,
@@ -76,7 +86,7 @@ class Pipeline:
             return self.read(what)
         if is_file(what):
             return self.bind_file(what, params)
-        return self.bind_source(Source("<query>", str(what)), params, is_script=False)
+        return self.bind_source(Source(QUERY, str(what)), params, is_script=False)
 
     def bind_file(self, file: str | Path, params: Params | None = None, will_write: bool = False) -> Script:
         path = Path(file)
@@ -85,12 +95,9 @@ class Pipeline:
         return self.bind_source(read_source(path), params, path.suffix == ".scope", will_write)
 
     def bind_source(self, source: Source, params: Params | None, is_script: bool, will_write: bool = False) -> Script:
-        parameters = Parameters(params or {})
-        if source.name == "<query>":
-            parameters.declare_python_values()
         bound = bind(
             source,
-            parameters,
+            _parameters(source, params),
             self._tables,
             self._environment(),
             _check_class,
@@ -103,7 +110,7 @@ class Pipeline:
 
     def bind_query(self, text: str, params: Params | None = None) -> Script:
         """The text of exactly one query."""
-        script = self.bind_source(Source("<query>", text), params, is_script=False)
+        script = self.bind_source(Source(QUERY, text), params, is_script=False)
         if len(script.outputs) != 1:
             raise SyntaxProblem(f"expected one query, but the text holds {len(script.outputs)}")
         return script
@@ -120,6 +127,9 @@ class Pipeline:
     def bind_table(self, table: str | Path) -> Any:
         """A table that queries know by name, or Parquet files by their path."""
         return bind_table(table, self._tables, self._environment(), self.catalog)
+
+    def _stream_scan(self, path: str) -> Any:
+        return self.bind_sstream(path).outputs[0].plan
 
     def bind_sstream(self, path: str | Path) -> Script:
         bound = bind_stream(str(path), self.catalog, self.declarations, self._environment())
@@ -160,20 +170,47 @@ class Pipeline:
             yield execution
 
     def query(self, text: str, params: Params | None = None) -> Execution:
-        """The text of one query as planned or, after a fault of ours, as Spark reads it."""
-        from unshuffle.spark.execution.run import Execution
-
+        """The text of one query as planned. What our binder refuses, or fails at, is read by Spark: it is rejected only if
+        Spark rejects it too."""
         try:
             script = self.bind_query(text, params)
-        except UserError:
+        except DeclarationProblem:
             raise
         except Exception as error:
-            reason = _fallback_reason(error)
-            if params:
+            spark, source = self.connection.spark, Source(QUERY, text)
+            reason = None if isinstance(error, UserError) else _fallback_reason(error)
+            frame = None
+            if self.connection.can_read_sql:
+                frame = self._sql_queries().statement(spark, source, _parameters(source, params))
+            if frame is None:
                 raise
-            return Execution(self.connection.spark, [self.connection.spark.sql(text)], (None,), (reason,))
+            return self._optimized_unless_command(frame, reason)
         with self.executing(script, is_managed=False) as execution:
             return execution
+
+    def _optimized_unless_command(self, frame: DataFrame, reason: str | None) -> Execution:
+        """A frame that Spark has read in the place of our binder. A command has run already."""
+        from unshuffle.spark.execution.run import Execution
+        from unshuffle.spark.reader.sql_text import is_command
+
+        if reason is not None or frame.isStreaming or is_command(frame):
+            return Execution(frame.sparkSession, [frame], (None,), () if reason is None else (reason,))
+        return self.optimized(frame)
+
+    def as_written(self, file: str | Path, params: Params | None, script: Script) -> Execution:
+        """Every output of a file as plain Spark runs it: a SQL text as Spark itself reads it, a script as translated."""
+        from unshuffle.spark.execution.run import Execution
+
+        frames = None
+        if Path(file).suffix == ".sql" and self.connection.can_read_sql:
+            source = read_source(Path(file))
+            frames = self._sql_queries().queries(self.connection.spark, source, _parameters(source, params))
+        if frames is None:
+            return self.baseline(script)
+        return Execution(self.connection.spark, frames, (None,) * len(frames))
+
+    def _sql_queries(self) -> SqlQueries:
+        return SqlQueries(self._tables, self.bind_table, self._stream_scan)
 
     def optimized(self, frame: DataFrame) -> Execution:
         """A DataFrame as planned or, after a fault of ours, as it is."""
@@ -253,6 +290,13 @@ class _LazyEnvironment:
     @property
     def _is_embedded(self) -> bool:
         return self._pipeline.connection.is_embedded
+
+
+def _parameters(source: Source, params: Params | None) -> Parameters:
+    parameters = Parameters(params or {})
+    if source.name == QUERY:
+        parameters.declare_python_values()
+    return parameters
 
 
 def is_file(what: str | Path) -> bool:

@@ -136,7 +136,7 @@ class Session:
         with failures_explained(script):
             comparison, execution = compared(
                 self.spark,
-                lambda: self.pipeline.baseline(script),
+                lambda: self.pipeline.as_written(file, params, script),
                 lambda: self.pipeline.executing(script),
                 max(1, runs),
             )

@@ -46,7 +46,7 @@ def parse(source: Source) -> list[Statement]:
     except SqlglotError as error:
         raise tokenize_problem(source, error) from None
     statements: list[Statement] = []
-    for statement_tokens in _split(tokens):
+    for statement_tokens in split_statements(tokens):
         parser = ScopeParser(dialect=dialect, error_level=ErrorLevel.IMMEDIATE)
         parser.source = source
         try:
@@ -77,7 +77,7 @@ def parse_expression(source: Source, start: int, end: int) -> exp.Expr:
         raise tokenize_problem(source, error) from None
 
 
-def _split(tokens: list[Token]) -> list[list[Token]]:
+def split_statements(tokens: list[Token]) -> list[list[Token]]:
     statements: list[list[Token]] = [[]]
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:

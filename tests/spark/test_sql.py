@@ -1,0 +1,179 @@
+"""SQL that Spark has analyzed keeps its meaning: rows and their order, names, types and nullability. Spark reads the texts that
+our binder refuses. Code generation is on, as users have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from unshuffle import Session, UserError
+from unshuffle.spark.session import temporarily
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
+
+TABLES = """
+create table chars (k int, c char(5), d char(8), v varchar(5)) using parquet
+insert into chars values (1, 'ab', 'ab', 'ab'), (2, 'abc', 'x', 'x'), (3, null, 'ab', null)
+create temporary view t as select * from values (1, 2, 'x'), (2, 1, null), (3, 3, 'y'), (3, null, 'y') as t(a, b, s)
+create temporary view named as select * from values (1, 2), (3, 4) as t(`all`, `Größe`)
+create temporary view collated as select k, c collate utf8_lcase as c from values (1, 'a'), (2, 'B'), (3, 'A') as t(k, c)
+"""
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Iterator[Session]:
+    spark.sql("drop table if exists chars")
+    for text in TABLES.strip().splitlines():
+        spark.sql(text)
+    yield Session(spark)
+    spark.sql("drop table chars")
+    for view in ("t", "named", "collated"):
+        spark.catalog.dropTempView(view)
+
+
+def rows(frame: DataFrame) -> list[str]:
+    return list(map(repr, frame.collect()))
+
+
+TEXTS = """
+select a from values (1), (2) t(a) order by all desc limit 1
+select a, b from t order by all
+select k from chars where c = 'ab'
+select k from chars where c <> 'ab'
+select k from chars where c > 'ab'
+select k from chars where c in ('ab', 'q')
+select k, case when c = 'ab' then 1 else 0 end as m from chars
+select count(*) filter (where c = 'ab') as n from chars
+select c, count(*) from chars group by c having c = 'ab'
+select k from chars where exists (select 1 from values ('ab') x(y) where y = c)
+select x.k, y.k from chars x join chars y on x.c = y.d
+select k, length(c), length(v) from chars
+select c from collated except select 'A' collate utf8_lcase
+select array(c) from collated except select array('A' collate utf8_lcase)
+select c, count(*) from collated group by c
+select distinct c from collated
+select x.k, y.k from collated x join collated y on x.c = y.c
+select c from collated intersect select 'b' collate utf8_lcase
+select c from collated union select 'b' collate utf8_lcase
+select 12345678901234567890123456789012.123457 - 12345678901234567890123456789012.123456 as d
+select a + b, count(*) from t group by grouping sets ((a + b), (b + a), (b))
+select `all`, `Größe` from named where `all` > 1
+select -128Y, -32768S, -9223372036854775808L
+select array(a, 7)[0] from t
+select map('k', a)['k'], struct(a, b).b from t
+select any(a > 1), sum(b), some(b > 5), every(a > 0) from t
+select a, (select max(x) from values (1), (2) v(x) where x <= a) as m from t
+select count(*) from t where (select count(*) from t u where u.a = t.a) > 1
+select not (b is null), count(*) from t group by b is null
+select 1 + a, count(*) from t group by a + 1
+select a, b, grouping__id, count(*) from t group by a, b with cube
+select a, sum(b) over (order by timestamp'2024-01-01' + make_interval(0, 0, 0, a) range between interval 1 day preceding and current row) as s from t
+with outer_ as (select a from t) select * from outer_ where a in (with inner_ as (select b from t) select b from inner_)
+select count(1, a), count(*), count(s) from t
+select * from (select a, a as b2, b from t) where b2 > 1
+select * from (select a, s from t) pivot (count(a) + 1 as n for s in ('x', 'y'))
+with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select n from r
+select distinct 1 as one from t where a = 0
+select 'foo', max(struct(a)) from t where a = 0 group by 1
+select (select sum(x) from (select a as x intersect select b as x)) as s from t
+select a, b from t order by a, (select 1), b
+select a, (select a) z from t
+select sum(x) from values (1), (2) v(x)
+select id, count(*) from (select null as id union all select 1) group by rollup(id)
+select a from t tablesample (100 percent)
+select s like 'x%' and a between 1 and 2 as m from t
+select stack(2, a, b) as v from t
+select a from t lateral view explode(array(1, 2)) e as x where x = 2
+select /*+ broadcast(u) */ t.a from t join t u on t.a = u.b
+select s, a from t order by s nulls last, a desc
+select 'it''s', "double", r'raw\\n', 'tab\\t'
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_frame_of_spark_has_the_same_rows_and_schema(session: Session, text: str) -> None:
+    plain = session.spark.sql(text)
+    ours = session.optimize(plain)
+    assert ours.schema == plain.schema
+    expected, found = rows(plain), rows(ours)
+    is_ordered = "order by" in text.lower()
+    assert (found if is_ordered else sorted(found)) == (expected if is_ordered else sorted(expected))
+
+
+SETTINGS = [
+    ("spark.sql.ansi.doubleQuotedIdentifiers", "true", 'select "a", count(*) from t group by "a"'),
+    ("spark.sql.parser.escapedStringLiterals", "true", r"select count(*) from t where s rlike '^\w$'"),
+    ("spark.sql.orderByOrdinal", "false", "select a from t order by 1, a limit 2"),
+    ("spark.sql.groupByOrdinal", "false", "select count(*) from t group by 1"),
+    ("spark.sql.groupByAliases", "false", "select a as q, count(*) from t group by a"),
+    ("spark.sql.caseSensitive", "true", "select A, a from (select a, a + 1 as A from t)"),
+    ("spark.sql.legacy.setopsPrecedence.enabled", "true", "select 1 union select 2 intersect select 3"),
+    ("spark.sql.legacy.ctePrecedencePolicy", "LEGACY", "with q as (select 1 as x) select * from (with q as (select 2 as x) select * from q)"),
+    ("spark.sql.session.timeZone", "America/Los_Angeles", "select hour(timestamp'2024-01-01 00:00:00Z'), current_timezone()"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("setting", "value", "text"), SETTINGS, ids=[each[0] for each in SETTINGS])
+def test_settings_that_change_what_a_text_means(session: Session, setting: str, value: str, text: str) -> None:
+    with temporarily(session.spark, **{setting: value}):
+        assert sorted(rows(session.optimize(session.spark.sql(text)))) == sorted(rows(session.spark.sql(text)))
+
+
+# Texts that our binder refuses.
+NOT_BOUND = """
+select not (b is null), count(*) from t group by b is null
+select 1 + a, count(*) from t group by a + 1
+select a, b, grouping__id, count(*) from t group by a, b with cube
+with outer_ as (select a from t) select * from outer_ where a in (with inner_ as (select b from t) select b from inner_)
+with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select n from r
+select count(), count(*) from t
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", NOT_BOUND)
+def test_what_our_binder_refuses_is_read_by_spark(session: Session, text: str) -> None:
+    with temporarily(session.spark, **{"spark.sql.legacy.allowParameterlessCount": "true"}):
+        ours, plain = session.sql(text), session.spark.sql(text)
+        assert ours.schema == plain.schema
+        assert sorted(rows(ours)) == sorted(rows(plain))
+
+
+@pytest.mark.parametrize("text", ["select nope from t", "select a from nope", "select a from t where and b = 1"])
+def test_what_spark_rejects_too_is_refused_in_our_words(session: Session, text: str) -> None:
+    with pytest.raises(UserError) as raised:
+        session.sql(text)
+    assert raised.value.span is not None
+
+
+def test_parameters_are_values_to_spark_too(session: Session) -> None:
+    text = "select 1 + a, count(*) from t where s = @s or a = @n group by a + 1"
+    hostile = "y' or '1' = '1"
+    assert rows(session.sql(text, {"s": hostile, "n": 2})) == ["Row((1 + a)=3, count(1)=1)"]
+
+
+def test_commands_run(session: Session) -> None:
+    session.sql("create or replace temporary view made as select 1 as one")
+    assert session.sql("select one from made").collect() == [(1,)]
+    assert any(row.viewName == "made" for row in session.sql("show views").collect())
+    session.sql("drop view made")
+
+
+def test_spark_reads_tables_of_folders_and_forgets_them(session: Session, tmp_path: Path) -> None:
+    spark = session.spark
+    spark.range(5).selectExpr("id", "id % 2 as k").coalesce(1).write.parquet(str(tmp_path / "Parts.parquet"))
+    before = spark.sql("show tables").collect()
+    ours = Session(spark, tables=tmp_path)
+    found = ours.sql("select 1 + k as k, count(*) as n from parts group by k + 1").collect()
+    assert sorted(map(tuple, found)) == [(1, 3), (2, 2)]
+    assert spark.sql("show tables").collect() == before
+
+
+def test_a_text_is_compared_with_what_it_means_to_spark(session: Session, tmp_path: Path) -> None:
+    file = tmp_path / "query.sql"
+    file.write_text("select array(a, 7)[0] as x from t; select b from t order by all")
+    script = session.pipeline.bind_file(file)
+    frames = session.pipeline.as_written(file, None, script).frames
+    assert [rows(frame) for frame in frames] == [rows(session.spark.sql(text)) for text in file.read_text().split(";")]
