@@ -36,7 +36,7 @@ def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[PhysicalPl
     match operator:
         case physical.HashAggregate(keys=keys, aggregates=aggregates, phase="combining"):
             return is_hashed(keys, aggregates)
-        case physical.SortAggregate(keys=keys) if inputs[0].facts.determines(frozenset(), frozenset(keys)):
+        case physical.SortAggregate(keys=keys) if _are_constant(keys, inputs[0]):
             return True  # one group at most: Spark sorts by constants, which moves no row
         case physical.SortAggregate(keys=keys) if keys:
             return not _is_begun_by_hashing(inputs[0]) and _fits(inputs[0], in_input_order(keys, inputs[0]))
@@ -52,6 +52,8 @@ def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[PhysicalPl
                     for side, plan in enumerate(inputs)
                 )
             )
+        case physical.Windows(by=by, order=order) if _are_constant([*by, *(key.column for key in order)], inputs[0]):
+            return True  # likewise: no sort is planned, because any order is an order by constants
         case physical.Windows(by=by, order=order) if (by or order) and _enforced(inputs[0]) is None:
             required = (*_ascending(in_input_order(by, inputs[0])), *order)
             return can_stream(by) and order_known_to_spark(inputs[0])[: len(required)] == required
@@ -60,6 +62,10 @@ def is_sorted_as_planned(operator: PhysicalOperator, inputs: Sequence[PhysicalPl
         case physical.Exchange(how=how):
             return isinstance(getattr(how, "merge", None), RandomMerge | None)
     return True
+
+
+def _are_constant(columns: Sequence[Column], plan: PhysicalPlan) -> bool:
+    return plan.facts.determines(frozenset(), frozenset(columns))
 
 
 def is_hashed(keys: Sequence[Column], aggregates: Sequence[tuple[Column, AggregateCall]]) -> bool:

@@ -150,7 +150,8 @@ def _shape(node: PhysicalPlan, spark_exchange: SparkExchange | None) -> Exchange
             return ExchangeShape("round robin", frozenset(), node.size.partitions)
 
 
-_EXCHANGE = re.compile(r"Exchange (\w+)(?:\((.*?)\))?, [A-Z_]+")
+# Up to the last parenthesis: keys may be calls, and names of columns may look like what follows it.
+_EXCHANGE = re.compile(r"Exchange (\w+)(?:\((.*)\))?, [A-Z_]+")
 
 
 def _parse(line: str) -> ExchangeShape | None:

@@ -110,6 +110,8 @@ def aggregated_in_two_phases(grouped: DataFrame, exchange: SparkExchange, fragme
     (partial,) = items_of(final.children())
     if not partial.nodeName().endswith("Aggregate"):
         raise InternalError(f"Spark plans this aggregate in one step: {final.nodeName()} over {partial.nodeName()}")
+    if not _columns(exchange) <= {attribute.name() for attribute in items_of(partial.output())}:
+        return grouped  # Spark's optimizer has removed a key that it knows to be constant
     below = partial
     for partitions in fragments:
         below = _combined(spark, final, partial, _gathered(spark, below, partitions))
@@ -215,6 +217,18 @@ def _exchanged(spark: SparkSession, child: Any, exchange: SparkExchange) -> Any:
         [_partitioning(spark, sql.catalyst, child, exchange), child, origin],
         newer_arguments,
     )
+
+
+def _columns(exchange: SparkExchange) -> set[str]:
+    match exchange:
+        case GatherExchange():
+            return set()
+        case NumberExchange(column):
+            return {column}
+        case HashExchange(columns):
+            return set(columns)
+        case RangeExchange(keys):
+            return {name for name, *_ in keys}
 
 
 def _partitioning(spark: SparkSession, catalyst: Any, child: Any, exchange: SparkExchange) -> Any:

@@ -1,0 +1,112 @@
+"""One case of the hunt: tables, settings and a query, all made from a seed.
+
+Sixteen seeds in a row share their tables, because making tables takes longer than a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from tests.support.hunt.draw import Draw
+from tests.support.hunt.frames import Frames
+from tests.support.hunt.queries import Partition, Queries
+from tests.support.hunt.schemas import Table, tables
+from unshuffle import Session
+from unshuffle.explore.rules import RULE_NAMES
+
+SEEDS_PER_TABLES = 16
+SETTINGS = {
+    "spark.sql.ansi.enabled": ["true", "false"],
+    "spark.sql.caseSensitive": ["false", "true"],
+    "spark.sql.groupByOrdinal": ["true", "false"],
+    "spark.sql.orderByOrdinal": ["true", "false"],
+    "spark.sql.ansi.doubleQuotedIdentifiers": ["false", "true"],
+    "spark.sql.session.timeZone": ["UTC", "America/Los_Angeles", "Asia/Kathmandu"],
+    "spark.sql.adaptive.enabled": ["true", "false"],
+    "spark.sql.shuffle.partitions": ["2", "1", "3", "5"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A query and what it runs under. `text` is SQL, or for a frame a Python expression over `spark` and `F`. `without`
+    names rules, and `costs` is a seed for factors of costs; 0 stands for the costs as they are."""
+
+    seed: int
+    kind: str
+    text: str
+    is_ordered: bool
+    tables: tuple[Table, ...]
+    settings: dict[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+    costs: int = 0
+    partition: Partition | None = None
+    paths: tuple[str, ...] = ()
+
+    def plain(self, spark: SparkSession) -> DataFrame:
+        return spark.sql(self.text) if self.kind == "sql" else frame_of(spark, self.text)
+
+    def ours(self, session: Session) -> DataFrame:
+        return session.optimize(self.plain(session.spark))
+
+
+def frame_of(spark: SparkSession, text: str) -> DataFrame:
+    found = eval(text, {"spark": spark, "F": F})
+    assert isinstance(found, DataFrame)
+    return found
+
+
+def tables_of(seed: int, simple: frozenset[str] = frozenset()) -> tuple[tuple[Table, ...], list[str]]:
+    """The tables of a case, and the paths of its decisions about them."""
+    draw = Draw(seed // SEEDS_PER_TABLES, simple, "tables")
+    return tuple(tables(draw)), draw.seen
+
+
+def case_of(seed: int, simple: frozenset[str] = frozenset()) -> Case:
+    known, of_tables = tables_of(seed, simple)
+    draw = Draw(seed, simple, "case")
+    settings = _settings(draw.at("settings"))
+    kind = "sql" if seed % 3 else "frame"
+    if kind == "sql":
+        made = Queries(known, settings).query(draw.at("query"))
+        text, is_ordered = made.text, made.is_ordered
+    else:
+        text, is_ordered = Frames(known).program(draw.at("query"))
+    partition = Queries(known, settings).partition(draw.at("partition")) if kind == "sql" and seed % 4 == 1 else None
+    without = tuple(sorted(draw.at("without").some(sorted(RULE_NAMES), 0, 6)))
+    costs = draw.at("costs").number(0, 1_000_000)
+    paths = tuple(each for each in (*of_tables, *draw.seen) if "/" in each)
+    return Case(seed, kind, text, is_ordered, known, settings, without, costs, partition, paths)
+
+
+def _settings(draw: Draw) -> dict[str, str]:
+    """Spark's defaults, most of them; a setting that is drawn as it is anyway is left out."""
+    drawn = {name: draw.at("setting").pick(values) for name, values in SETTINGS.items()}
+    return {
+        name: value for name, value in drawn.items() if value != SETTINGS[name][0] and draw.at("changed").chance(0.5)
+    }
+
+
+@contextmanager
+def stored(spark: SparkSession, tables: tuple[Table, ...], folder: Path) -> Iterator[None]:
+    """The tables exist while the body runs."""
+    drop(spark, tables)
+    try:
+        for table in tables:
+            for statement in table.statements:
+                spark.sql(statement.replace("{folder}", str(folder)))
+        yield
+    finally:
+        drop(spark, tables)
+
+
+def drop(spark: SparkSession, tables: tuple[Table, ...]) -> None:
+    for table in tables:
+        for statement in table.drop:
+            spark.sql(statement)

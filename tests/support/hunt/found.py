@@ -1,0 +1,62 @@
+"""Cases that the hunt found and that were mended since. tests/spark/test_hunt.py runs each again.
+
+An entry is what tools/hunt.py prints for a finding, with a line that says what was wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.support.hunt.cases import Case
+from tests.support.hunt.schemas import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A case by its texts, so that it stays as it is when the generator changes. See `Case` for the fields."""
+
+    kind: str
+    tables: tuple[str, ...]
+    text: str
+    settings: dict[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+    costs: int = 0
+    is_ordered: bool = False
+
+    def case(self) -> Case:
+        drops = [f"drop {_what(each)} if exists {_name(each)}" for each in self.tables if each.startswith("create")]
+        made = Table("found", (), self.tables, tuple(drops))
+        return Case(0, self.kind, self.text, self.is_ordered, (made,), self.settings, self.without, self.costs)
+
+
+def _what(statement: str) -> str:
+    return "view" if " view " in statement.split(" as ")[0] else "table"
+
+
+def _name(statement: str) -> str:
+    words = statement.replace("(", " ").split()
+    return words[words.index(_what(statement)) + 1]
+
+
+FOUND = (
+    # No plan was found for a window whose keys are all constant: Spark sorts by them, and no sort was planned.
+    Found(
+        kind="sql",
+        tables=("create or replace temporary view t0 as select a, b from values (1, 2), (1, 3), (2, 4) as v(a, b)",),
+        text="select b, rank() over (order by a desc) as n, sum(b) over (partition by a) as s from t0 where a = 1",
+    ),
+    Found(
+        kind="sql",
+        tables=("create or replace temporary view t0 as select cast(null as int) as a where false",),
+        text="select r.n as m, row_number() over (order by r.n) as k from (select a as n from t0) as r",
+    ),
+    # Spark removes a key that it knows to be constant from the partial aggregate, and our exchange was by that key.
+    Found(
+        kind="sql",
+        tables=(
+            "create or replace temporary view t0 as select cast(id % 7 as int) as a, cast(id % 5 as int) as b from range(40)",
+        ),
+        text="(select coalesce(1.5, 0) as x, last_day(date'2024-02-29') as d from (select a from t0 union all select b from t0)) except (select a as x, date'1970-01-01' as d from t0)",
+        costs=480826,
+    ),
+)
