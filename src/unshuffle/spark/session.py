@@ -32,6 +32,8 @@ OLDEST, NEWEST = (4, 1), (4, 3)  # the Spark versions that are tested
 OLDEST_JAVA = 17
 _INSTALL_JAVA = "install Java 17 or newer, for example `apt install openjdk-17-jre-headless`, or set JAVA_HOME"
 
+# They print every error of a query with its Java stack trace.
+_ERROR_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _LOGGING = """\
 rootLogger.level = fatal
 rootLogger.appenderRef.stderr.ref = stderr
@@ -124,6 +126,20 @@ def temporarily(spark: SparkSession, **settings: str | int | bool | None) -> Ite
         apply(dict(before))
 
 
+@contextmanager
+def without_error_log() -> Iterator[None]:
+    """PySpark logs every error of a query, even one that we handle."""
+    loggers = [PySparkLogger.getLogger(name) for name in _ERROR_LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, was_disabled in zip(loggers, before, strict=True):
+            logger.disabled = was_disabled
+
+
 # --------------------------------------------------------------------------------------------------------- a new session
 
 
@@ -166,8 +182,8 @@ def _start(settings: dict[str, str], submitted: bool) -> SparkSession:
             raise UserError("Spark's Java process did not start", hint=_INSTALL_JAVA) from error
         Thread(target=_pass_on, args=(gateway.proc.stderr,), daemon=True, name="spark-stderr").start()
         SparkContext._ensure_initialized(gateway=gateway)
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).disabled = True  # they print every error with its Java stack trace
+    for name in _ERROR_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
     return SparkSession.builder.config(conf=conf).getOrCreate()
 
 

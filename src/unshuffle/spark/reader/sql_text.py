@@ -21,6 +21,7 @@ from unshuffle.plan.sql import literal, quote
 from unshuffle.spark.execution.session_settings import isolated_session
 from unshuffle.spark.io import files
 from unshuffle.spark.reader import relations
+from unshuffle.spark.session import without_error_log
 from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of
 
 
@@ -29,14 +30,21 @@ def read_sql(
 ) -> DataFrame | None:
     """A query as a DataFrame of `spark`. A command is run. None if Spark rejects the text."""
     try:
-        if not views:
-            return _sql(spark, text, arguments)
-        session = isolated_session(spark, {})
-        for name, table in views.items():
-            frame_of(session, analyzed_plan(_rows(spark, table))).createOrReplaceTempView(quote(name))
-        return frame_of(spark, analyzed_plan(_sql(session, text, arguments)))
+        with without_error_log():  # the user gets our message
+            return _read(spark, text, views, arguments)
     except PySparkException:
         return None
+
+
+def _read(
+    spark: SparkSession, text: str, views: Mapping[str, Scan | TableScan], arguments: Mapping[str, Column]
+) -> DataFrame:
+    if not views:
+        return _sql(spark, text, arguments)
+    session = isolated_session(spark, {})
+    for name, table in views.items():
+        frame_of(session, analyzed_plan(_rows(spark, table))).createOrReplaceTempView(quote(name))
+    return frame_of(spark, analyzed_plan(_sql(session, text, arguments)))
 
 
 def _rows(spark: SparkSession, table: Scan | TableScan) -> DataFrame:

@@ -9,19 +9,18 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from unshuffle.catalog.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, is_decimal, is_integer
 from unshuffle.plan.expressions import Literal, Value
 from unshuffle.spark.reader.catalyst_tree import CatalystNode
+from unshuffle.spark.session import without_error_log
 from unshuffle.spark.shims.catalyst import constant_folded
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def _folded_by_spark(spark: SparkSession, expression: Any) -> Any | None:
     """Spark's literal for a constant expression. None if there is none before the query runs (CURRENT_DATE), or if evaluating
     it is an error: that is raised when the query runs, if it evaluates the expression at all."""
     try:
-        with _without_error_log():
+        with without_error_log():
             result = constant_folded(spark, expression)
     except (Py4JError, PySparkException):
         return None
@@ -110,17 +109,3 @@ def _value(text: Any, type: pa.DataType, number: Callable[[], Any]) -> Value:
     except (OverflowError, ValueError, decimal.InvalidOperation):
         return None
     return None
-
-
-@contextmanager
-def _without_error_log() -> Iterator[None]:
-    """PySpark logs every error of a query, even one that we handle."""
-    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
-    before = [logger.disabled for logger in loggers]
-    for logger in loggers:
-        logger.disabled = True
-    try:
-        yield
-    finally:
-        for logger, was_disabled in zip(loggers, before, strict=True):
-            logger.disabled = was_disabled
