@@ -117,6 +117,9 @@ def test_empty_and_single_partitions(spark: SparkSession, values: DataFrame, tmp
         assert check(empty) == ()
         assert session.read_stream(tmp_path / f"{name}.ss").schema.names == values.columns
         assert session.read_stream(tmp_path / f"{name}.ss").count() == 0
+        everything = f'select * from sstream "{tmp_path}/{name}.ss"'
+        assert session.sql(everything).count() == 0
+        assert "no files" in Session().explain(everything, logical=True)  # no Spark reads it
     sparse = session.write_stream(
         values.where("bigint = 7"), tmp_path / "sparse.ss", clustered_by="bigint", partitions=8
     )
