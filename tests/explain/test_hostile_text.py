@@ -34,10 +34,8 @@ ATTACKS = (
     '\\" ]; evil [label=\\"x',
     "\x1b[2J\x1b]0;owned\x07 \x9b31m \x00 \r \u202e \u2066",
 )
-ELEMENTS = frozenset(
-    ("html", "head", "meta", "title", "style", "body", "h1", "h2")
-    + ("table", "tr", "th", "td", "ul", "li", "span", "code", "pre")
-)
+ELEMENTS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "pre", "code"}
+ELEMENTS |= {"table", "tr", "th", "td", "ul", "li", "span"}
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
