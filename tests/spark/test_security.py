@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 
 from unshuffle.errors import FileProblem
 from unshuffle.session import Session
-from unshuffle.spark.session import temporarily
+from unshuffle.spark.session import _settings, temporarily
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,3 +139,9 @@ def test_methods_of_user_classes_run_in_workers_only(spark: SparkSession, tables
     assert pids("import") == {os.getpid()}
     assert pids("process")
     assert os.getpid() not in pids("process")
+
+
+def test_the_folder_of_an_embedded_spark_is_private() -> None:
+    (warehouse,) = (value for key, value in _settings("local[1]").items() if key == "spark.sql.warehouse.dir")
+    folder = Path(warehouse.removeprefix("file://")).parent
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
