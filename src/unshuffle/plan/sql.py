@@ -247,7 +247,7 @@ def _decimal(value: decimal.Decimal, type: DataType) -> str:
 
 def string_as_bytes(value: str) -> str:
     """A string that means the same whether or not a backslash is an escape (`spark.sql.parser.escapedStringLiterals`)."""
-    if not re.search(r"['\\\r\n\0]", value):
+    if not re.search(r"['\\\r\n\0$]", value):
         return f"'{value}'"
     return f"CAST(X'{value.encode().hex()}' AS STRING)"
 
