@@ -161,9 +161,7 @@ def write(
 ) -> Stream:
     """Writes the rows of a frame as the next version of a stream."""
     with PendingStreams(frame.sparkSession) as pending:
-        pending.write(
-            frame, path, request, follows=follows, input_layout=input_layout, sizes=sizes, storage=storage
-        )
+        pending.write(frame, path, request, follows=follows, input_layout=input_layout, sizes=sizes, storage=storage)
         return pending.commit()[0]
 
 
