@@ -122,8 +122,8 @@ def _stream_written(
     layout: Delivered | None,
     script: Script,
 ) -> Callable[[], int]:
-    """Writes the files of a stream. Returns the number of its rows, counted in the files: before the exchange of a writer,
-    Spark counts the rows of a task that it repeats again."""
+    """Writes the files of a stream. Returns the number of its rows. They are counted in the files, which tasks that Spark
+    repeats do not change."""
     request = layout_request_for(target, layout)
     input_layout: sstream_writer.InputLayout = "partitioned" if layout is not None else "none"
     follows = version_read(script, target.path)
