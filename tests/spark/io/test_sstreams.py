@@ -291,9 +291,9 @@ def test_no_update_is_lost_between_reading_a_version_and_writing_the_next(spark:
         "        yield {'user': row['user'], 'amount': row['amount'] + 1}\n"
     )
     (place / "more.scope").write_text(
-        "x = SELECT user, amount FROM SSTREAM \"x.ss\";"
+        'x = SELECT user, amount FROM SSTREAM "x.ss";'
         "more = PROCESS x PRODUCE user:long, amount:double USING more.More();"
-        "OUTPUT more TO SSTREAM \"x.ss\" CLUSTERED BY user INTO 2 OVERWRITE;"
+        'OUTPUT more TO SSTREAM "x.ss" CLUSTERED BY user INTO 2 OVERWRITE;'
     )
     bind_file = session.pipeline.bind_file
 
