@@ -43,9 +43,7 @@ ANY_STAGE = 10**6  # which no query has
 SLICE = (
     ("narrow merge and split", 2, "executor dies"),
     ("streams of a script", 6, "shuffle files lost"),
-    ("streams of a script", 6, "task slow"),
-    ("files of a script", 2, "executor dies after a task"),
-    ("broadcast join", 1, "broadcasts lost"),
+    ("files of a script", 2, "task slow"),
 )
 
 

@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from tests.support.machines import plan_for
+from tests.support.storing import by, store
 from unshuffle import Session
 from unshuffle.cost.machine import Machine
 from unshuffle.spark.shims.narrow_repartition import narrow_repartition
-from unshuffle.sstream import open_stream
+from unshuffle.sstream import LayoutRequest, open_stream
 from unshuffle.sstream.check import check
 from unshuffle.sstream.storage import storage_of
 from unshuffle.sstream.store import manifest_name
@@ -149,13 +151,15 @@ class Shapes:
         frame = spark.read.parquet(str(self._tables / "visits.parquet"))
         frame.createOrReplaceTempView("visits")
         spark.read.parquet(str(self._tables / "users.parquet")).createOrReplaceTempView("users")
-        weighed = frame.where("bytes % 5 = 0").selectExpr("user", "day * 10 + 1 AS weight")
-        for name, rows_of, layout in (
-            ("six", frame, {"clustered_by": "user", "partitions": 6}),
-            ("four", weighed, {"clustered_by": "user", "partitions": 4}),
-            ("ranged", frame, {"clustered_by": ["word", "user"], "ranged": True, "partitions": 5}),
+        of_visits = pq.read_table(self._tables / "visits.parquet")
+        some = of_visits.filter(pc.less(of_visits["bytes"], 200))
+        weighed = pa.table({"user": some["user"], "weight": pc.add(some["day"], pa.scalar(1, pa.int32()))})
+        for name, stored, request in (
+            ("six", of_visits, LayoutRequest(by("user"), partitions=6)),
+            ("four", weighed, LayoutRequest(by("user"), partitions=4)),
+            ("ranged", of_visits, LayoutRequest(by("word", "user"), boundaries=(("w05", 30), ("w11",), ("w20", 9)))),
         ):
-            stream = self.session.write_stream(rows_of, self._tables / f"{name}.ss", **layout)
+            stream = store(self._tables / f"{name}.ss", stored, request)
             spark.read.parquet(*stream.paths).createOrReplaceTempView(name)
 
     def named(self, name: str) -> Shape:

@@ -108,10 +108,10 @@ def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple
             raise
     rows = [count() for count in counts]
     shown = []
-    for output, frame, count in zip(script.outputs, execution.frames, rows, strict=True):
+    for output, frame, number in zip(script.outputs, execution.frames, rows, strict=True):
         path = output.target.path if output.target is not None else None
         first = tuple(tuple(row) for row in results.first_rows(spark, frame, output))
-        shown.append(Result(path, tuple(frame.columns), count, first))
+        shown.append(Result(path, tuple(frame.columns), number, first))
     return as_measured([measurement], sum(rows)), tuple(shown)
 
 
