@@ -107,6 +107,10 @@ class TypeProblem(UserError):
     """A value of a type that does not fit."""
 
 
+class SqlProblem(UserError):
+    """A SQL text that Spark rejects."""
+
+
 class FileProblem(UserError):
     """A path that does not exist, exists already, or is of the wrong kind."""
 

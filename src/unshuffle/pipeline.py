@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.connection import Connection, warn_user
-from unshuffle.declarations import CheckProgress, Declarations
+from unshuffle.declarations import BoundScript, CheckProgress, Declarations
 from unshuffle.errors import (
-    DeclarationProblem,
     FileProblem,
     InternalError,
     Source,
+    SqlProblem,
     SyntaxProblem,
     UserError,
     did_you_mean,
@@ -88,14 +88,47 @@ class Pipeline:
             return self.bind_file(what, params)
         return self.bind_source(Source(QUERY, str(what)), params, is_script=False)
 
-    def bind_file(self, file: str | Path, params: Params | None = None, will_write: bool = False) -> Script:
+    def bind_file(
+        self, file: str | Path, params: Params | None = None, *, will_write: bool = False, will_run: bool = False
+    ) -> Script:
         path = Path(file)
         if path.suffix not in SUFFIXES:
             raise FileProblem(f"{str(path)!r} is neither a .scope script nor a .sql file")
-        return self.bind_source(read_source(path), params, path.suffix == ".scope", will_write)
+        is_script = path.suffix == ".scope"
+        if will_run and not is_script:
+            _ = self.connection.spark  # so that Spark reads the text
+        return self.bind_source(read_source(path), params, is_script, will_write)
 
     def bind_source(self, source: Source, params: Params | None, is_script: bool, will_write: bool = False) -> Script:
-        bound = bind(
+        """A script as our binder reads it; the queries of a SQL text as Spark reads them, if it is running."""
+        bound = None if is_script else self._read_by_spark(source, params)
+        if bound is None:
+            bound = self._bind_without_spark(source, params, is_script, will_write)
+        return self.declarations.check(bound)
+
+    def _read_by_spark(self, source: Source, params: Params | None) -> BoundScript | None:
+        """None where Spark is not running, or has no part in a text: one with statements of a script, or with commands."""
+        if not self.connection.can_read_sql:
+            return None
+        from unshuffle.spark.reader.dataframe import logical_plans
+
+        with self._refused_in_our_words(source, params):
+            frames = self._sql_queries().queries(self.connection.spark, source, _parameters(source, params))
+        return None if frames is None else logical_plans(frames, self.catalog, self.declarations)
+
+    @contextmanager
+    def _refused_in_our_words(self, source: Source, params: Params | None) -> Iterator[None]:
+        """Where Spark rejects a text: the error of our binder, if it has one, with its place and similar names."""
+        try:
+            yield
+        except SqlProblem:
+            self._bind_without_spark(source, params)
+            raise
+
+    def _bind_without_spark(
+        self, source: Source, params: Params | None, is_script: bool = False, will_write: bool = False
+    ) -> BoundScript:
+        return bind(
             source,
             _parameters(source, params),
             self._tables,
@@ -106,7 +139,6 @@ class Pipeline:
             catalog=self.catalog,
             declarations=self.declarations,
         )
-        return self.declarations.check(bound)
 
     def bind_query(self, text: str, params: Params | None = None) -> Script:
         """The text of exactly one query."""
@@ -170,31 +202,18 @@ class Pipeline:
             yield execution
 
     def query(self, text: str, params: Params | None = None) -> Execution:
-        """The text of one query as planned. What our binder refuses, or fails at, is read by Spark: it is rejected only if
-        Spark rejects it too."""
-        try:
-            script = self.bind_query(text, params)
-        except DeclarationProblem:
-            raise
-        except Exception as error:
-            spark, source = self.connection.spark, Source(QUERY, text)
-            reason = None if isinstance(error, UserError) else _fallback_reason(error)
-            frame = None
-            if self.connection.can_read_sql:
-                frame = self._sql_queries().statement(spark, source, _parameters(source, params))
-            if frame is None:
-                raise
-            return self._optimized_unless_command(frame, reason)
-        with self.executing(script, is_managed=False) as execution:
-            return execution
-
-    def _optimized_unless_command(self, frame: DataFrame, reason: str | None) -> Execution:
-        """A frame that Spark has read in the place of our binder. A command has run already."""
+        """The text of one query as Spark reads it, then as planned. A command is run."""
         from unshuffle.spark.execution.run import Execution
         from unshuffle.spark.reader.sql_text import is_command
 
-        if reason is not None or frame.isStreaming or is_command(frame):
-            return Execution(frame.sparkSession, [frame], (None,), () if reason is None else (reason,))
+        spark, source = self.connection.spark, Source(QUERY, text)
+        with self._refused_in_our_words(source, params):
+            frame = self._sql_queries().statement(spark, source, _parameters(source, params))
+        if frame is None:
+            with self.executing(self.bind_query(text, params), is_managed=False) as execution:
+                return execution
+        if frame.isStreaming or (self.connection.can_read_sql and is_command(frame)):
+            return Execution(spark, [frame], (None,))
         return self.optimized(frame)
 
     def as_written(self, file: str | Path, params: Params | None, script: Script) -> Execution:
@@ -210,7 +229,7 @@ class Pipeline:
         return Execution(self.connection.spark, frames, (None,) * len(frames))
 
     def _sql_queries(self) -> SqlQueries:
-        return SqlQueries(self._tables, self.bind_table, self._stream_scan)
+        return SqlQueries(self._tables, self.bind_table, self._stream_scan, self.connection.plain_reason is None)
 
     def optimized(self, frame: DataFrame) -> Execution:
         """A DataFrame as planned or, after a fault of ours, as it is."""

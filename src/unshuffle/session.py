@@ -90,7 +90,7 @@ class Session:
     def run(self, file: str | Path, params: Params | None = None) -> Run:
         """Runs a script and writes its outputs: all of them, or, if anything fails, none."""
         self.pipeline.connection.refuse_connect("running a script")
-        script = self.pipeline.bind_file(file, params, will_write=True)
+        script = self.pipeline.bind_file(file, params, will_write=True, will_run=True)
         from unshuffle.spark.execution.run import failures_explained, write_outputs
 
         with failures_explained(script), self.pipeline.executing(script) as execution:
@@ -129,7 +129,7 @@ class Session:
     def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
         """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""
         self.pipeline.connection.refuse_connect("comparing")
-        script = without_targets(self.pipeline.bind_file(file, params))
+        script = without_targets(self.pipeline.bind_file(file, params, will_run=True))
         from unshuffle.spark.execution.compare import compared
         from unshuffle.spark.execution.run import failures_explained
 

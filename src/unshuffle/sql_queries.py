@@ -1,7 +1,4 @@
-"""The queries of a SQL text, read by the Spark session they will run in; see docs/decisions/018.
-
-Spark reads what our binder does not, and the texts that `compare` holds our plans against.
-"""
+"""The queries of a SQL text, read by the Spark session they will run in; see docs/decisions/018."""
 
 from __future__ import annotations
 
@@ -22,23 +19,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SqlQueries:
-    """Reads SQL texts. `table` and `stream` bind what Spark does not know by itself."""
+    """Reads SQL texts. `table` and `stream` bind what Spark does not know by itself, for a clone of the session."""
 
     tables: TableFolders
     table: Callable[[str], Scan | TableScan]
     stream: Callable[[str], Scan | TableScan]
+    can_clone: bool
 
     def queries(self, spark: SparkSession, source: Source, parameters: Parameters) -> list[DataFrame] | None:
-        """Each query of a text as a DataFrame. None if Spark rejects the text, or if it has statements of a script, or
-        commands, which would run as soon as Spark reads them."""
+        """Each query of a text as a DataFrame. Raises `SqlProblem` if Spark rejects one. None if the text has statements of a
+        script, or commands, which would run as soon as Spark reads them."""
         texts = _texts(source, parameters)
         if not texts or not all(each.is_query for each in texts):
             return None
         frames = [self._frame(spark, each, parameters) for each in texts]
+        parameters.check_all_used()
         return None if None in frames else [frame for frame in frames if frame is not None]
 
     def statement(self, spark: SparkSession, source: Source, parameters: Parameters) -> DataFrame | None:
-        """The one query or command of a text as a DataFrame. A command is run. None if Spark rejects the text."""
+        """The one query or command of a text as a DataFrame. A command is run. Raises `SqlProblem` if Spark rejects it. None
+        if the text is something else."""
         texts = _texts(source, parameters)
         return self._frame(spark, texts[0], parameters) if texts is not None and len(texts) == 1 else None
 
@@ -47,6 +47,8 @@ class SqlQueries:
 
         views = {name: self.table(name) for name in self.tables.names() if name.lower() in query.words}
         views |= {name: self.stream(path) for name, path in query.streams.items()}
+        if views and not self.can_clone:
+            return None
         values = {name: parameters.get(name, None) for name in query.parameters}
         return read_sql(
             spark, query.text, views, {name: argument(each.value, each.type) for name, each in values.items()}

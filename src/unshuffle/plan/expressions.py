@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.frozen import dataclass
-from unshuffle.plan.functions.aggregates import AggregateFacts, aggregate_facts
+from unshuffle.plan.functions.aggregates import NOTHING_KNOWN, AggregateFacts, aggregate_facts
 
 if TYPE_CHECKING:
     from unshuffle.plan.logical import Plan
@@ -139,8 +139,19 @@ def is_fixed(type: DataType) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class OpaqueAggregate:
+    """An aggregate function that no SQL text names. `number` and `code` are as in `Opaque`."""
+
+    number: int
+    code: Any = field(compare=False, repr=False)
+    keeps_object: bool = field(compare=False)  # the state is an object that grows with the group
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate function over the rows of a group (or, inside a window, of a frame)."""
+    """An aggregate function over the rows of a group (or, inside a window, of a frame).
+
+    Nothing is known of an opaque one, and its code contains its FILTER."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -150,14 +161,17 @@ class AggregateCall:
     within: tuple[SortKey, ...] = ()  # WITHIN GROUP (ORDER BY ...)
     ignore_nulls: bool = False
     deterministic: bool = True
+    opaque: OpaqueAggregate | None = None
 
     @property
     def facts(self) -> AggregateFacts:
-        return aggregate_facts(self.function)
+        return aggregate_facts(self.function) if self.opaque is None else NOTHING_KNOWN
 
     @property
     def keeps_object(self) -> bool:
         """Is the state an object that grows with the group?"""
+        if self.opaque is not None:
+            return self.opaque.keeps_object
         return self.facts.state in ("counts", "list")
 
     @property

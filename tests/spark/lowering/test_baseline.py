@@ -19,6 +19,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle import Aggregator, Session
+from unshuffle.errors import Source
+from unshuffle.pipeline import QUERY
+from unshuffle.plan.logical import Script
 from unshuffle.spark.reader.environment import arrow_type
 from unshuffle.spark.session import temporarily
 
@@ -232,10 +235,20 @@ def comparable(value: Any) -> Any:
     return frozenset((comparable(k), comparable(v)) for k, v in value.items()) if isinstance(value, dict) else value
 
 
+def bound(session: Session, query: str) -> Script:
+    """The query as our binder reads it."""
+    return session.pipeline.bind_source(Source(QUERY, query), PARAMS, is_script=True)
+
+
 def check(session: Session, query: str) -> DataFrame:
     literals = query.replace("@three", "3").replace("@who", "'bob\\' or \\'1\\' = \\'1'")
     plain = session.spark.sql(literals)
-    ours = session.sql(query, PARAMS)
+    with session.pipeline.executing(bound(session, query), is_managed=False) as execution:
+        (ours,) = execution.frames
+        return compared(query, ours, plain)
+
+
+def compared(query: str, ours: DataFrame, plain: DataFrame) -> DataFrame:
     assert ours.columns == plain.columns
     assert [f.dataType for f in ours.schema] == [f.dataType for f in plain.schema]
     mine, theirs = ours.collect(), plain.collect()
@@ -247,7 +260,7 @@ def check(session: Session, query: str) -> DataFrame:
 
 @pytest.mark.parametrize("query", UNDERSTOOD)
 def test_understood(session: Session, query: str) -> None:
-    script = session.pipeline.bind(query, PARAMS)
+    script = bound(session, query)
     assert not script.foreign
     ours = check(session, query)
     # Where the binder knows a type, Spark has the same one.
@@ -258,7 +271,7 @@ def test_understood(session: Session, query: str) -> None:
 
 @pytest.mark.parametrize("query", FOREIGN)
 def test_foreign(session: Session, query: str) -> None:
-    assert session.pipeline.bind(query, PARAMS).foreign
+    assert bound(session, query).foreign
     check(session, query)
 
 

@@ -89,9 +89,9 @@ class _OperatorText:
         self._names = names
 
     def scan(self, op: logical.Scan) -> Facts:
-        first, *others = op.files.paths
-        paths = f"{first} and {len(others)} more" if others else first
-        return [("", op.label), ("from", paths), ("using", str(op.files.format)), *self._constraints(op)]
+        paths = op.files.paths
+        shown = f"{paths[0]} and {len(paths) - 1} more" if len(paths) > 1 else "".join(paths) or "no files"
+        return [("", op.label), ("from", shown), ("using", str(op.files.format)), *self._constraints(op)]
 
     def table(self, op: logical.TableScan) -> Facts:
         return [("", ".".join(op.name)), *self._constraints(op)]

@@ -62,6 +62,7 @@ _COMPARISONS = {
 
 class ScopeSqlParser(SparkParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}  # Spark has no `ARRAY[1, 2]`: `array(a, b)[0]` is an element
     STRICT_CAST = True  # Spark 4's CAST raises on a bad value; only TRY_CAST gives NULL
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name in _OWN_SYNTAX

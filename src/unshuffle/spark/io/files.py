@@ -63,7 +63,7 @@ def _read(spark: SparkSession, node: Scan, columns: Sequence[tuple[str, DataType
         reader = reader.option("basePath", files.base)
     if node.stream is not None:
         if not files.paths:
-            return spark.createDataFrame([], _schema(columns))
+            return _no_rows(spark, columns)
         return reader.options(**_STREAM_OPTIONS).schema(_schema(columns)).load(list(map(_escaped, files.paths)))
     try:
         if name == "text":
@@ -78,6 +78,12 @@ def _read(spark: SparkSession, node: Scan, columns: Sequence[tuple[str, DataType
             missing = (error.getMessageParameters() or {}).get("path", ", ".join(files.paths))
             raise FileProblem(f"no such file or folder: {missing}", node.span) from None
         raise
+
+
+def _no_rows(spark: SparkSession, columns: Sequence[tuple[str, DataType]]) -> DataFrame:
+    nulls = ", ".join(f"CAST(NULL AS {spark_name(type)})" for _, type in columns)
+    names = ", ".join(quote(name) for name, _ in columns)
+    return spark.sql(f"SELECT * FROM VALUES ({nulls}) AS t({names}) WHERE FALSE")
 
 
 def _escaped(path: str) -> str:

@@ -23,6 +23,16 @@ from unshuffle.spark.session import refuse_connect
 from unshuffle.spark.shims.catalyst import analyzed_plan, inline_ctes, with_cached_data
 
 
+def logical_plans(
+    frames: Sequence[DataFrame], catalog: str | Path | None = None, declarations: Declarations | None = None
+) -> BoundScript:
+    """DataFrames as a script with an output for each."""
+    numbers = ColumnNumbers()
+    bound = [logical_plan(frame, catalog, declarations, numbers) for frame in frames]
+    outputs = tuple(output for each in bound for output in each.script.outputs)
+    return BoundScript(Script(outputs), tuple(constraint for each in bound for constraint in each.constraints))
+
+
 def logical_plan(
     frame: DataFrame,
     catalog: str | Path | None = None,

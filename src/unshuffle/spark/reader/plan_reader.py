@@ -59,7 +59,7 @@ class PlanReader:
         return self._done[id(node)]
 
     def _read(self, node: CatalystNode) -> ReadPlan:
-        rule = RULES.get(node.kind) if node.package == _OPERATORS else SOURCES.get(node.kind)
+        rule = RULES.get(node.kind) if node.package == _OPERATORS else OTHER_RULES.get(node.kind)
         reason = f"{node.kind}, an operator of Spark's"
         if node.kind == "Sample" or node.has_random_seed:
             # The seed is combined with the number of a partition: other partitions would draw other rows.
@@ -215,7 +215,11 @@ RULES: dict[str, Rule] = {
     "WithCTE": _with_cte,
     "CTERelationRef": _cte_reference,
 }
-SOURCES: dict[str, Rule] = {"LogicalRelation": leaves.file_relation}
+# Operators that Spark keeps in other packages.
+OTHER_RULES: dict[str, Rule] = {
+    "LogicalRelation": leaves.file_relation,
+    "PipeOperator": PlanReader.child,  # marks a step of pipe syntax
+}
 
 
 def _first_line(operator: Any) -> str:

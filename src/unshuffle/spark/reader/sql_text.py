@@ -15,9 +15,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, lit
 
 from unshuffle.catalog.schema import DataType
+from unshuffle.errors import SqlProblem
 from unshuffle.plan.expressions import Value
 from unshuffle.plan.logical import Scan, TableScan
 from unshuffle.plan.sql import literal, quote
+from unshuffle.spark.execution.failures import explain_failure
 from unshuffle.spark.execution.session_settings import isolated_session
 from unshuffle.spark.io import files
 from unshuffle.spark.reader import relations
@@ -27,13 +29,14 @@ from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of
 
 def read_sql(
     spark: SparkSession, text: str, views: Mapping[str, Scan | TableScan], arguments: Mapping[str, Column]
-) -> DataFrame | None:
-    """A query as a DataFrame of `spark`. A command is run. None if Spark rejects the text."""
+) -> DataFrame:
+    """A query as a DataFrame of `spark`. A command is run. Raises `SqlProblem` if Spark rejects the text."""
     try:
         with without_error_log():  # the user gets our message
             return _read(spark, text, views, arguments)
-    except PySparkException:
-        return None
+    except PySparkException as error:
+        problem = explain_failure(error, {})
+        raise SqlProblem(problem.message, hint=problem.hint) from error
 
 
 def _read(

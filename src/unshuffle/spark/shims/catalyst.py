@@ -180,6 +180,12 @@ def sort_order(spark: SparkSession, expression: Any, descending: bool, nulls_fir
     )
 
 
+def keeps_objects(spark: SparkSession, function: Any) -> bool:
+    """Is the state of an aggregate function an object, and not a few columns?"""
+    typed = java_class(spark, "java.lang.Class").forName(f"{_CATALYST}.expressions.aggregate.TypedImperativeAggregate")
+    return bool(typed.isInstance(function))
+
+
 def constant_folded(spark: SparkSession, expression: Any) -> Any:
     """A constant expression after Spark's constant folding: a literal, if Spark can evaluate it now."""
     filter_ = java_class(spark, f"{_LOGICAL}.Filter")(expression, _one_row(spark))

@@ -53,6 +53,12 @@ def named_call(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     return bind_call(binder, node.name, list(node.expressions), node)
 
 
+def quantifier_call(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+    """`any(condition)`, an aggregate. sqlglot reads the quantifier of `LIKE ANY (...)`, which never gets here."""
+    argument = node.this.this if isinstance(node.this, exp.Paren) else node.this
+    return bind_call(binder, "any", [argument], node)
+
+
 def call_without_parentheses(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     name, result = WITHOUT_PARENTHESES[next(k for k in type(node).__mro__ if k in WITHOUT_PARENTHESES)]
     return Call(name, (), result)

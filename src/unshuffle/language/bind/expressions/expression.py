@@ -26,6 +26,7 @@ from unshuffle.language.bind.expressions.call import (
     filtered_call,
     ignoring_nulls,
     named_call,
+    quantifier_call,
     transform,
     window_call,
     within_group,
@@ -111,7 +112,15 @@ class ExpressionBinder:
         if parts[0].lower() in self.aliases:
             # A SELECT item may use the alias of an item before it.
             return self._fields(self.aliases[parts[0].lower()], tuple(parts[1:]), node)
+        if parts[-1].lower() == "grouping__id":
+            raise NotUnderstood("grouping__id")
         raise self.scope.unknown(parts, span)
+
+    def _word(self, node: exp.Expr) -> Expression:
+        """ORDER BY ALL where a column has that name."""
+        if node.name.upper() != "ALL" or not isinstance(node.parent, exp.Ordered):
+            return self.template(node)
+        return self._column(exp.column(exp.to_identifier(node.name)))
 
     def _fields(self, operand: Expression, fields: tuple[str, ...], node: exp.Expr) -> Expression:
         for name in fields:
@@ -199,6 +208,8 @@ _RULES: dict[type, _Rule] = {
     Pipes: operators.pipes,
     AmbiguousPipes: operators.ambiguous_pipes,
     exp.Column: ExpressionBinder._column,
+    exp.Var: ExpressionBinder._word,
+    exp.Any: quantifier_call,
     exp.Dot: ExpressionBinder._dot,
     exp.Literal: literals.literal,
     exp.Parameter: literals.parameter,

@@ -42,7 +42,16 @@ def number(text: str, sign: int = 1) -> Expression:
     digits, scale = len(exact.as_tuple().digits), max(0, -int(exact.as_tuple().exponent))
     if max(digits, scale) > 38:
         raise NotUnderstood("a decimal literal of more than 38 digits")
-    return Literal(sign * exact, pa.decimal128(max(digits, scale), scale))
+    # A product would be rounded to the 28 digits of Python's default context.
+    return Literal(exact.copy_negate() if sign < 0 else exact, pa.decimal128(max(digits, scale), scale))
+
+
+def has_suffix(node: exp.Expr) -> bool:
+    """Is it a number like `128Y`? sqlglot reads it as a cast, of a literal that is longer in the text than its digits."""
+    inside = node.this if isinstance(node, exp.Cast) else None
+    if not isinstance(inside, exp.Literal) or "start" not in inside.meta:
+        return False
+    return bool(inside.meta["end"] - inside.meta["start"] + 1 > len(inside.name))
 
 
 def parameter(binder: ExpressionBinder, node: exp.Expr) -> Expression:

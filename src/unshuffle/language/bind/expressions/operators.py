@@ -10,10 +10,10 @@ from sqlglot import exp
 
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.type_coercion import arithmetic_type, common_type, literal_type
-from unshuffle.catalog.types import is_decimal, spark_name
+from unshuffle.catalog.types import is_decimal, is_integer, spark_name
 from unshuffle.errors import TypeProblem
-from unshuffle.language.bind.expressions.literals import number
-from unshuffle.plan.expressions import Call, Expression, Literal, connect
+from unshuffle.language.bind.expressions.literals import has_suffix, number
+from unshuffle.plan.expressions import Call, Cast, Expression, Literal, connect
 
 if TYPE_CHECKING:
     from unshuffle.language.bind.expressions.expression import ExpressionBinder
@@ -118,6 +118,8 @@ def negative(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     if isinstance(node.this, exp.Literal) and not node.this.args.get("is_string"):
         return number(node.this.name, -1)
     operand = binder.bind(node.this)
+    if has_suffix(node.this) and isinstance(operand, Cast) and is_integer(operand.type):
+        return Literal(-int(node.this.this.name), operand.type)  # the sign is part of it: 128 alone is no tinyint
     return Call("negative", (operand,), operand.type)
 
 

@@ -43,6 +43,8 @@ class Aggregation:
         keys: tuple[Expression, ...],
         sets: list[list[Expression]] | None,
     ) -> None:
+        if sets is not None and sum(not isinstance(key, Ref) for key in keys) > 1:
+            raise NotUnderstood("grouping sets of several expressions")  # they may be one to Spark: `a + b` and `b + a`
         self._query, self._select, self._sets = query, select, sets
         computed = [(query.numbers.new(_key_name(k), k.type), k) for k in keys if not isinstance(k, Ref)]
         self._inputs: dict[Expression, Column] = {k: k.column for k in keys if isinstance(k, Ref)}
@@ -93,7 +95,10 @@ class Aggregation:
             self._aggregates[call] = self._query.numbers.new(call.function, call.type, nullable)
         return self._aggregates[call]
 
-    def _ungrouped(self, column: Column) -> TypeProblem:
+    def _ungrouped(self, column: Column) -> TypeProblem | NotUnderstood:
+        if any(not isinstance(key, Ref) for key in self._keys):
+            # Spark matches `1 + a` with the key `a + 1`, and much more. If it finds nothing, it says so.
+            return NotUnderstood("a grouping expression that is written in two ways")
         span = self._query.span(self._select)
         for part in self._select.walk():
             if isinstance(part, exp.Column) and part.name.lower() == column.name.lower():

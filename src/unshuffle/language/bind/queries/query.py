@@ -23,6 +23,7 @@ from unshuffle.language.bind.environment import Environment
 from unshuffle.language.bind.expressions.expression import ExpressionBinder
 from unshuffle.language.bind.queries import unsupported
 from unshuffle.language.bind.queries.from_clause import bind_relation, bind_values
+from unshuffle.language.bind.queries.order_by_all import is_all
 from unshuffle.language.bind.queries.scope import Scope
 from unshuffle.language.bind.queries.select import SelectBinder
 from unshuffle.language.bind.queries.set_operations import bind_set_operation
@@ -137,6 +138,9 @@ class QueryBinder:
         if order := node.args.get("order"):
             binder = ExpressionBinder(self, Scope.of(plan.columns, None, scope.parent))
             keys: list[SortKey] = []
+            if is_all(order) and all(column.name.lower() != "all" for column in plan.columns):
+                keys = [binder.sort_key(order.expressions[0], Ref(column)) for column in plan.columns]
+                return self.limit(node, self.sort(plan, keys, plan.columns))
             for ordered in order.expressions:
                 expression = self.ordinal(ordered.this, [Ref(c) for c in plan.columns]) or binder.bind(ordered.this)
                 keys.append(binder.sort_key(ordered, expression))

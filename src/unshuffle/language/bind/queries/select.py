@@ -21,6 +21,7 @@ from unshuffle.language.bind.queries import unsupported
 from unshuffle.language.bind.queries.aggregate import Aggregation
 from unshuffle.language.bind.queries.from_clause import bind_from
 from unshuffle.language.bind.queries.group_items import GroupItems
+from unshuffle.language.bind.queries.order_by_all import is_all
 from unshuffle.language.bind.queries.scope import Scope
 from unshuffle.language.bind.queries.unsupported import NotUnderstood
 from unshuffle.plan.column_naming import unnamed
@@ -168,10 +169,10 @@ class SelectBinder:
         for item in self.items:
             outputs.setdefault(item.name.lower(), item.expression)
         binder = OutputFirst(self.query, scope, {}, windows, (), outputs)
+        if is_all(order) and "all" not in outputs and scope.find(["all"], self.query.span(order)) is None:
+            return [binder.sort_key(order.expressions[0], item.expression) for item in self.items]
         keys: list[SortKey] = []
         for ordered in order.expressions:
-            if isinstance(ordered.this, exp.Column) and ordered.this.name.upper() == "ALL" and "all" not in outputs:
-                raise NotUnderstood("ORDER BY ALL")
             ordinal = self.query.ordinal(ordered.this, [i.expression for i in self.items])
             keys.append(binder.sort_key(ordered, ordinal or binder.bind(ordered.this)))
         return keys
@@ -231,10 +232,11 @@ class SelectBinder:
         outputs: list[tuple[Column, Expression]] = []
         taken: set[Column] = set()
         for item in self.items:
-            expression = item.expression
+            expression, column = item.expression, None
             if isinstance(expression, Ref) and expression.column not in taken and expression.column.name == item.name:
-                column = next((c for c in plan.columns if c == expression.column), expression.column)
-            else:
+                # None for a column of an outer query, which is another column where it is selected.
+                column = next((c for c in plan.columns if c == expression.column), None)
+            if column is None:
                 column = self.query.numbers.new(item.name, expression.type, _nullable(expression))
             taken.add(column)
             outputs.append((column, expression))

@@ -1,7 +1,8 @@
 """Aggregate functions and window functions.
 
-There is no opaque aggregate: to split one into partial and final aggregates, or to know whether it depends on the order of
-rows, its function must be known. An operator with any other aggregate is left to Spark.
+An aggregate is read under its SQL name if that text makes Spark produce the very same function. Any other one (a user's
+function, a collated extreme, a sum in another ANSI mode) is opaque: Spark computes it over the rows of a whole group, and no
+rewrite relies on it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,19 @@ import pyarrow as pa
 
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import BIGINT, BOOLEAN, DOUBLE, INT, VOID, is_decimal, is_integer, is_numeric
-from unshuffle.plan.expressions import AggregateCall, Call, Expression, Literal, WindowCall
+from unshuffle.plan.expressions import (
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    OpaqueAggregate,
+    SortKey,
+    WindowCall,
+)
 from unshuffle.plan.functions import signatures
 from unshuffle.spark.reader.catalyst_tree import CatalystNode, Untranslatable
+from unshuffle.spark.shims.catalyst import keeps_objects
 
 if TYPE_CHECKING:
     from unshuffle.spark.reader.expressions.expression_reader import ScopedReader
@@ -43,6 +54,14 @@ _AGGREGATES: dict[str, tuple[str, DataType | Callable[[pa.DataType], DataType]]]
     "VarianceSamp": ("var_samp", DOUBLE),
     "VariancePop": ("var_pop", DOUBLE),
     "Corr": ("corr", DOUBLE),
+    "CovPopulation": ("covar_pop", DOUBLE),
+    "CovSample": ("covar_samp", DOUBLE),
+    "Skewness": ("skewness", DOUBLE),
+    "Kurtosis": ("kurtosis", DOUBLE),
+    "BitAndAgg": ("bit_and", lambda type: type),
+    "BitOrAgg": ("bit_or", lambda type: type),
+    "BitXorAgg": ("bit_xor", lambda type: type),
+    "Mode": ("mode", lambda type: type),
     "Median": ("median", None),
     "ApproximatePercentile": ("percentile_approx", None),
     "HyperLogLogPlusPlus": ("approx_count_distinct", BIGINT),
@@ -53,6 +72,11 @@ _AGGREGATE_FIELDS: dict[str, Any] = {
     "inputAggBufferOffset": 0,
     "nullOnDivideByZero": True,
     "relativeSD": 0.05,
+}
+# The fields that hold the children of these classes, or are checked. Any other field might change the meaning.
+_CHILD_FIELDS = {
+    *("child", "children", "left", "right", "x", "y", "valueExpr", "orderingExpr", "percentageExpression"),
+    *("accuracyExpression", "ignoreNulls", "evalMode", "evalContext"),
 }
 _MAY_IGNORE_NULLS = {"First", "Last", "AnyValue"}
 
@@ -70,21 +94,42 @@ def aggregate(reader: ScopedReader, node: CatalystNode) -> Expression:
     function, *where = node.children
     if node.object("mode") != "Complete" or len(where) > 1:
         raise Untranslatable("an aggregate in parts")
+    is_distinct = bool(node.fields["isDistinct"])
     call = _aggregate_function(reader, function)
+    if call is None and not is_distinct:
+        return _opaque_aggregate(reader, node, function)
+    if call is None:  # Spark plans DISTINCT as several aggregates
+        raise Untranslatable(f"the aggregate {function.name} with DISTINCT")
     condition = reader.read(where[0]) if where else None
-    return replace(call, distinct=bool(node.fields["isDistinct"]), where=condition)
+    return replace(call, distinct=is_distinct, where=condition)
 
 
-def _aggregate_function(reader: ScopedReader, node: CatalystNode) -> AggregateCall:
-    if node.kind not in _AGGREGATES or node.package != "org.apache.spark.sql.catalyst.expressions.aggregate.":
-        raise Untranslatable(f"the aggregate {node.name}")
+def _opaque_aggregate(reader: ScopedReader, node: CatalystNode, function: CatalystNode) -> AggregateCall:
+    opaque = reader.opaque(node)
+    name = f"spark.{function.name}"  # no function of ours has such a name
+    is_deterministic, keeps_object = (
+        bool(function.jvm.deterministic()),
+        keeps_objects(reader.reader.spark, function.jvm),
+    )
+    code = OpaqueAggregate(opaque.number, opaque.code, keeps_object)
+    return AggregateCall(name, opaque.arguments, opaque.type, deterministic=is_deterministic, opaque=code)
+
+
+def _aggregate_function(reader: ScopedReader, node: CatalystNode) -> AggregateCall | None:
+    """None for a function that no SQL text names under the session's settings."""
+    if node.package != "org.apache.spark.sql.catalyst.expressions.aggregate.":
+        return None
+    if node.kind in _PERCENTILES:
+        return _percentile(reader, node)
+    if node.kind not in _AGGREGATES or not node.fields.keys() <= _CHILD_FIELDS | _AGGREGATE_FIELDS.keys():
+        return None
     name, type = _AGGREGATES[node.kind]
     ignore_nulls = node.fields.get("ignoreNulls") is True and node.kind in _MAY_IGNORE_NULLS
     for key, value in _AGGREGATE_FIELDS.items():
         if node.fields.get(key, value) != value:
-            raise Untranslatable(f"the options of {name}")
+            return None
     if node.fields.get("ignoreNulls") is False and name.startswith("collect"):
-        raise Untranslatable(f"{name} with NULLs")
+        return None
     arguments = reader.children(node)
     if callable(type):
         type = type(arguments[0].type) if arguments[0].type is not None else None
@@ -93,10 +138,43 @@ def _aggregate_function(reader: ScopedReader, node: CatalystNode) -> AggregateCa
     is_floating = arguments and arguments[0].type is not None and pa.types.is_floating(arguments[0].type)
     # Only sums of integers and decimals overflow.
     if node.kind in ("Sum", "Average") and not is_floating and not reader.has_session_mode(node):
-        raise Untranslatable(f"{name} in another ANSI mode than the session's")
+        return None
+    return AggregateCall(name, arguments, type, ignore_nulls=ignore_nulls, deterministic=_is_deterministic(name))
+
+
+def _is_deterministic(name: str) -> bool:
     signature = signatures.find(name)
-    deterministic = signature is not None and signature.deterministic
-    return AggregateCall(name, arguments, type, ignore_nulls=ignore_nulls, deterministic=deterministic)
+    return signature is not None and signature.deterministic
+
+
+_PERCENTILES = {"Percentile": "percentile", "PercentileCont": "percentile_cont", "PercentileDisc": "percentile_disc"}
+
+
+def _percentile(reader: ScopedReader, node: CatalystNode) -> AggregateCall | None:
+    """Exact percentiles. Their percentages are constants."""
+    name = _PERCENTILES[node.kind]
+    is_descending = bool(node.fields["reverse"])
+    if node.fields.get("legacyCalculation"):
+        return None
+    value, percentage, *frequency = node.children
+    if frequency and (is_descending or frequency[0].fields.get("value") != "1"):
+        return None
+    argument, percentages, type = reader.read(value), _percentages(reader, percentage), reader.type_of(node)
+    if node.kind == "Percentile":
+        return AggregateCall(name, (argument, percentages), type, deterministic=_is_deterministic(name))
+    order = (SortKey(argument, is_descending, not is_descending),)
+    return AggregateCall(name, (percentages,), type, within=order, deterministic=_is_deterministic(name))
+
+
+def _percentages(reader: ScopedReader, node: CatalystNode) -> Expression:
+    """One percentage or an array of them, each a constant of its own."""
+    inside = node.children[0] if node.kind == "Cast" else node
+    if inside.kind != "CreateArray" or node.type not in (None, pa.list_(DOUBLE)):
+        return reader.read(node)
+    listed = tuple(map(reader.read, inside.children))
+    return Call(
+        "array", tuple(each if each.type == DOUBLE else Cast(each, DOUBLE) for each in listed), pa.list_(DOUBLE)
+    )
 
 
 def window(reader: ScopedReader, node: CatalystNode) -> Expression:

@@ -99,17 +99,22 @@ class ScopedReader:
             return folded
         rule = _RULES.get(node.kind) if node.is_sparks_own else None
         expression = rule(self, node) if rule is not None else None
-        return expression if expression is not None else self._opaque(node)
+        return expression if expression is not None else self._by_spark(node)
 
     def children(self, node: CatalystNode) -> tuple[Expression, ...]:
         return tuple(map(self.read, node.children))
 
-    def _opaque(self, node: CatalystNode) -> Expression:
+    def _by_spark(self, node: CatalystNode) -> Expression:
         if len(node.children) == 1 and "replacement" in node.fields:
             # Spark's optimizer begins by replacing such a function by the expression that is its only child.
             return self.read(node.children[0])
+        return self.opaque(node)
+
+    def opaque(self, node: CatalystNode) -> Opaque:
+        """An expression that only Spark computes, of arguments that we read."""
         holes: dict[str, CatalystNode] = {}
-        shape = _shape(node, holes, _HOLES if self.common is None else (*_HOLES, "CommonExpressionRef"))
+        ends = _HOLES if self.common is None else (*_HOLES, "CommonExpressionRef")
+        shape = _shape(node, holes, tuple(kind for kind in ends if kind != node.kind))
         arguments = tuple(map(self.read, holes.values()))
         code = OpaqueCode(node.jvm, tuple(hole.jvm for hole in holes.values()))
         is_nullable, is_deterministic = bool(node.jvm.nullable()), bool(node.jvm.deterministic())
