@@ -216,8 +216,10 @@ def _statements(
         return made + [f"cache table {name}"] * (storage == "cached"), [f"drop view if exists {name}"]
     folder = f"{{folder}}/{name}"
     if storage == "files":
+        analyzed = [f'session.analyze("{folder}")'] if draw.at("analyzed").chance(0.4) else []
         return [
             f"insert overwrite directory '{folder}' using parquet {select}",
+            *analyzed,
             f"create or replace temporary view {name} using parquet options (path '{folder}')",
         ], [f"drop view if exists {name}"]
     if storage == "stream":
@@ -227,7 +229,8 @@ def _statements(
             f'session.read_stream("{folder}.ss").createOrReplaceTempView("{name}")',
         ], [f"drop view if exists {name}"]
     defined = ", ".join(f"{each.name} {each.type}" for each in columns)
-    create = f"create table {name} ({defined}) using parquet{_layout(draw, columns, storage)}"
+    collation = " default collation utf8_lcase" if draw.at("collation").chance(0.1) else ""
+    create = f"create table {name} ({defined}) using parquet{collation}{_layout(draw, columns, storage)}"
     listed = ", ".join(each.name for each in columns)
     return [create, f"insert into {name} ({listed}) {select}"], [f"drop table if exists {name}"]
 

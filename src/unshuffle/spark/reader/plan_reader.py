@@ -182,8 +182,9 @@ _REPARTITIONS = {"Repartition", "RepartitionByExpression", "RebalancePartitions"
 
 
 def _without_repartition(node: CatalystNode) -> CatalystNode:
-    """The input of such an operator. A repartitioning there is a hint how to run it, which is what we decide."""
-    while node.kind in _REPARTITIONS and len(node.children) == 1:
+    """The input of such an operator. A shuffle there is a hint how to run it, which is what we decide. (`coalesce` does not
+    shuffle: it keeps the order of rows, which an aggregate may show.)"""
+    while node.kind in _REPARTITIONS and node.fields.get("shuffle", True):
         (node,) = node.children
     if node.kind in ("Project", "Filter", "SubqueryAlias") and len(node.children) == 1:
         node.children = (_without_repartition(node.children[0]),)
