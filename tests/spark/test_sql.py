@@ -162,6 +162,22 @@ def test_settings_that_change_what_a_text_means(
         assert in_order(text, rows(ours)) == in_order(text, rows(plain))
 
 
+SCRIPT = """
+x = SELECT a, b, s, 'it''s \\\\ \\'q\\'' AS text, "double" AS d FROM t WHERE s == "y" || s RLIKE '^\\\\w$' || s IS NULL;
+SELECT A AS k, count(*) AS n, max(text) AS text, max(d) AS d FROM x GROUP BY 1 ORDER BY 2 DESC, 1;
+"""
+
+
+@pytest.mark.parametrize(("setting", "value"), [each[:2] for each in SETTINGS], ids=[each[0] for each in SETTINGS])
+def test_a_script_means_the_same_under_every_setting(session: Session, setting: str, value: str) -> None:
+    expected = [(3, 2, "it's \\ 'q'", "double"), (1, 1, "it's \\ 'q'", "double"), (2, 1, "it's \\ 'q'", "double")]
+    with temporarily(session.spark, **{setting: value}):
+        script = session.pipeline.bind_source(Source("test.scope", SCRIPT), None, is_script=True)
+        for is_managed in (False, True):
+            with session.pipeline.executing(script, is_managed) as execution:
+                assert [tuple(row) for row in execution.frames[-1].collect()] == expected
+
+
 def test_parameterless_counts_where_spark_allows_them(session: Session) -> None:
     with temporarily(session.spark, **{"spark.sql.legacy.allowParameterlessCount": "true"}):
         assert rows(session.sql("select count(), count(*) from t")) == ["Row(count()=0, count(1)=4)"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -51,10 +52,11 @@ def to_sql(
     name: Callable[[Column], str],
     plan: Callable[[Plan], str] = lambda _: "SELECT ...",
     opaque: Callable[[Opaque], str] | None = None,
+    string: Callable[[str], str] | None = None,
 ) -> str:
-    """Spark SQL text for an expression. `name` gives the text for a column, `plan` for a subquery, and `opaque` for an
-    expression that has no SQL text. Without `opaque`, the text is for people only."""
-    return SqlWriter(name, plan, opaque)(expression)
+    """Spark SQL text for an expression. `name` gives the text for a column, `plan` for a subquery, `opaque` for an
+    expression that has no SQL text, and `string` for a string. Without `opaque`, the text is for people only."""
+    return SqlWriter(name, plan, opaque, string or string_literal)(expression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class SqlWriter:
     name: Callable[[Column], str]
     plan: Callable[[Plan], str]
     opaque: Callable[[Opaque], str] | None
+    string: Callable[[str], str]
 
     def __call__(self, expression: Expression) -> str:
         return _WRITE[type(expression)](self, expression)
@@ -75,6 +78,11 @@ class SqlWriter:
 
 def _cast(sql: SqlWriter, cast: Cast) -> str:
     return f"{'TRY_CAST' if cast.safe else 'CAST'}({sql(cast.operand)} AS {spark_name(cast.type)})"
+
+
+def _literal(sql: SqlWriter, constant: Literal) -> str:
+    is_text = isinstance(constant.value, str)
+    return sql.string(str(constant.value)) if is_text else literal(constant.value, constant.type)
 
 
 def _lambda(sql: SqlWriter, function: Lambda) -> str:
@@ -114,7 +122,7 @@ def _in_subquery(sql: SqlWriter, subquery: InSubquery) -> str:
 _WRITE: dict[type, Callable[[SqlWriter, Any], str]] = {
     Ref: lambda sql, ref: sql.name(ref.column),
     Variable: lambda sql, variable: quote(variable.name),
-    Literal: lambda sql, constant: literal(constant.value, constant.type),
+    Literal: _literal,
     Cast: _cast,
     Case: lambda sql, case: case_text(case, sql),
     Field: lambda sql, part: f"{sql(part.operand)}.{quote(part.name)}",
@@ -234,6 +242,13 @@ def _decimal(value: decimal.Decimal, type: DataType) -> str:
     if type is not None and (type.precision, type.scale) != (max(len(exact.digits), scale), scale):
         return f"CAST({text} AS {spark_name(type)})"
     return text
+
+
+def string_as_bytes(value: str) -> str:
+    """A string that means the same whether or not a backslash is an escape (`spark.sql.parser.escapedStringLiterals`)."""
+    if not re.search(r"['\\\r\n\0]", value):
+        return f"'{value}'"
+    return f"CAST(X'{value.encode().hex()}' AS STRING)"
 
 
 def string_literal(value: str) -> str:

@@ -126,6 +126,11 @@ def temporarily(spark: SparkSession, **settings: str | int | bool | None) -> Ite
         apply(dict(before))
 
 
+def has_plain_strings(spark: SparkSession) -> bool:
+    """Whether a backslash in a string of a SQL text is not an escape."""
+    return str(spark.conf.get("spark.sql.parser.escapedStringLiterals")).lower() == "true"
+
+
 @contextmanager
 def without_error_log() -> Iterator[None]:
     """PySpark logs every error of a query, even one that we handle."""

@@ -117,11 +117,27 @@ def test_empty_and_single_partitions(spark: SparkSession, values: DataFrame, tmp
         assert check(empty) == ()
         assert session.read_stream(tmp_path / f"{name}.ss").schema.names == values.columns
         assert session.read_stream(tmp_path / f"{name}.ss").count() == 0
+        everything = f'select * from sstream "{tmp_path}/{name}.ss"'
+        assert session.sql(everything).count() == 0
+        assert "no files" in Session().explain(everything, logical=True)  # no Spark reads it
     sparse = session.write_stream(
         values.where("bigint = 7"), tmp_path / "sparse.ss", clustered_by="bigint", partitions=8
     )
     assert sorted(part.rows > 0 for part in sparse.manifest.partitions) == [False] * 7 + [True]
     assert check(sparse) == ()
+
+
+def test_a_stream_is_not_read_as_plain_files(spark: SparkSession, values: DataFrame, tmp_path: Path) -> None:
+    """Its folder has the files of both versions."""
+    session = Session(spark)
+    for overwrite in (False, True):
+        session.write_stream(values, tmp_path / "two.ss", clustered_by="bigint", partitions=2, overwrite=overwrite)
+    script = tmp_path / "count.scope"
+    for path in ("two.ss", ""):
+        script.write_text(f'x = EXTRACT bigint FROM "{tmp_path}/{path}" USING Parquet(); OUTPUT x TO "{tmp_path}/out";')
+        with pytest.raises(UserError, match="is a structured stream, not a folder") as raised:
+            session.run(script)
+        assert f'FROM SSTREAM "{tmp_path}/two.ss"' in str(raised.value)
 
 
 def test_types_that_lose_information_are_rejected(spark: SparkSession, tmp_path: Path) -> None:

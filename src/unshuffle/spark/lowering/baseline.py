@@ -21,11 +21,11 @@ from unshuffle.errors import InternalError
 from unshuffle.plan import logical
 from unshuffle.plan.expressions import Expression, SortKey
 from unshuffle.plan.logical import Plan
-from unshuffle.plan.sql import literal, order_words, quote
+from unshuffle.plan.sql import literal, order_words, quote, string_as_bytes, string_literal
 from unshuffle.spark.io import files
 from unshuffle.spark.lowering.placeholders import Placeholders
 from unshuffle.spark.reader import relations
-from unshuffle.spark.session import why_plain
+from unshuffle.spark.session import has_plain_strings, why_plain
 from unshuffle.spark.shims.catalyst import drop_temp_view
 from unshuffle.spark.udf import user_operators
 
@@ -47,7 +47,8 @@ class Baseline:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self._views: list[str] = []
-        self._placeholders = Placeholders(name_of, self.subquery, why_plain(spark) is not None)
+        string = string_as_bytes if has_plain_strings(spark) else string_literal
+        self._placeholders = Placeholders(name_of, self.subquery, why_plain(spark) is not None, string)
         self._shared: dict[int, tuple[logical.Shared, str]] = {}
 
     def result(self, plan: Plan) -> DataFrame:

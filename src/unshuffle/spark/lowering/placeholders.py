@@ -21,7 +21,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression, Opaque
 from unshuffle.plan.logical import Plan
-from unshuffle.plan.sql import to_sql
+from unshuffle.plan.sql import string_literal, to_sql
 from unshuffle.spark.shims import catalyst
 
 
@@ -54,11 +54,12 @@ class Placeholders:
     name_of: Callable[[Column], str]
     subquery: Callable[[Plan], str]
     uses_public_api: bool = False  # Spark's internals may not be used
+    string: Callable[[str], str] = string_literal
     _opaque: dict[str, Opaque] = field(default_factory=dict)
     _frames: dict[str, DataFrame] = field(default_factory=dict)
 
     def text(self, expression: Expression) -> str:
-        return to_sql(expression, self.name_of, self.subquery, self.name)
+        return to_sql(expression, self.name_of, self.subquery, self.name, self.string)
 
     def name(self, opaque: Opaque) -> str:
         """The call that represents an opaque expression. Each occurrence has its own, even two random numbers of one seed."""

@@ -5,6 +5,8 @@ Only file names, Parquet footers and manifests are read. Footers are read once a
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,17 @@ from unshuffle.plan.logical import Files, Format, Scan
 
 if TYPE_CHECKING:
     from unshuffle.declarations import Leaf
+
+
+_FILE_OF_STREAM = re.compile(r"(.+)/p=\d+/[^/]+")
+
+
+def _refuse_streams(data_files: Sequence[files.DataFile], span: Span | None) -> None:
+    """The folder of a structured stream has the files of old versions too: read as plain files, rows would be there twice."""
+    for folder in dict.fromkeys(match[1] for file in data_files if (match := _FILE_OF_STREAM.fullmatch(file.path))):
+        if files.exists(f"{folder}/_stream"):
+            hint = f'read its newest version: SELECT ... FROM SSTREAM "{folder}"'
+            raise FileProblem(f"{folder!r} is a structured stream, not a folder of Parquet files", span, hint)
 
 
 @dataclass(slots=True)
@@ -59,6 +72,7 @@ class StoredData:
         data_files = files.data_files(paths, base)
         if not data_files:
             raise FileProblem(f"{', '.join(paths)} holds no files", span)
+        _refuse_streams(data_files, span)
         try:
             contents = parquet_contents(data_files)
         except NotParquet as problem:

@@ -22,6 +22,7 @@ from unshuffle.plan.expressions import Expression, Opaque, SortKey
 from unshuffle.plan.logical import Plan
 from unshuffle.spark.reader.catalyst_tree import AttributeScope, CatalystNode, data_type
 from unshuffle.spark.reader.expressions import aggregates, calls, constants, references
+from unshuffle.spark.session import has_plain_strings
 from unshuffle.spark.shims.catalyst import OpaqueCode
 
 
@@ -44,7 +45,7 @@ class ParserSettings:
             "ANSI" if is_on("spark.sql.ansi.enabled") else "LEGACY",
             is_on("spark.sql.decimalOperations.allowPrecisionLoss"),
             str(spark.conf.get("spark.sql.session.timeZone")),
-            is_on("spark.sql.parser.escapedStringLiterals"),
+            has_plain_strings(spark),
             str(spark.conf.get("spark.sql.timestampType")) == "TIMESTAMP_LTZ",
         )
 
