@@ -3,6 +3,7 @@
     python tools/hunt.py --minutes 10            new seeds each time
     python tools/hunt.py --minutes 10 --seed 7   from a seed on
     python tools/hunt.py --replay 112 4711       some seeds again
+    python tools/hunt.py --sql                   also texts that Session.sql reads
 
 A failing case is shrunk and printed as lines that can be pasted into tests/support/hunt/found.py. The program ends with 1
 if it found something.
@@ -29,6 +30,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 from tests.support.hunt.cases import SEEDS_PER_TABLES, case_of, stored, tables_of  # noqa: E402
 from tests.support.hunt.oracles import Finding, Tally, findings  # noqa: E402
 from tests.support.hunt.shrink import as_test, shrunk  # noqa: E402
+from unshuffle.errors import UserError  # noqa: E402
 
 SECONDS_BETWEEN_LINES = 5
 SHRINK_SECONDS = 40
@@ -36,8 +38,9 @@ REASONS = 12
 
 
 class Hunt:
-    def __init__(self, spark: SparkSession, folder: Path, out: Path | None) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, out: Path | None, with_sql: bool) -> None:
         self._spark = spark
+        self._with_sql = with_sql
         self._folder = folder
         self._out = out
         self._begun = self._told = time.monotonic()
@@ -51,10 +54,10 @@ class Hunt:
         try:
             with stored(self._spark, tables, self._folder):
                 for seed in seeds:
-                    found += list(findings(self._spark, case_of(seed), self.tally))[:1]
+                    found += list(findings(self._spark, case_of(seed), self.tally, self._with_sql))[:1]
                     self._progress()
-        except PySparkException as error:
-            print(f"Spark cannot make the tables of seed {seeds[0]}: {error}", flush=True)
+        except (PySparkException, UserError) as error:
+            print(f"cannot make the tables of seed {seeds[0]}: {error}", flush=True)
         for finding in found:
             self._report(finding)
 
@@ -78,8 +81,8 @@ class Hunt:
         of_kinds = (f"{kind} {100 * tally.understood[kind] // asked}%" for kind, asked in sorted(tally.asked.items()))
         counted = ", ".join(f"{kind} {count}" for kind, count in self.found.items()) or "none"
         return (
-            f"{seconds:5.0f} s: {tally.queries} queries ({tally.errors} that Spark rejects), "
-            f"{tally.plans} plans compared, fully understood: {', '.join(of_kinds)}; findings: {counted}"
+            f"{seconds:5.0f} s: {tally.queries} queries ({tally.errors} that Spark rejects), {tally.planned} plans made, "
+            f"{tally.plans} compared, fully understood: {', '.join(of_kinds)}; findings: {counted}"
         )
 
 
@@ -105,22 +108,31 @@ def main() -> int:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--replay", type=int, nargs="*", default=[], metavar="SEED")
     parser.add_argument("--out", type=Path, help="also append findings to this file")
+    parser.add_argument("--sql", action="store_true", help="also let Session.sql read the texts")
     given = parser.parse_args()
     first = SystemRandom().randrange(10**9) if given.seed is None else given.seed
     with tempfile.TemporaryDirectory() as name:
-        hunt = Hunt(start(Path(name)), Path(name), given.out)
+        hunt = Hunt(start(Path(name)), Path(name), given.out, given.sql)
         for seed in given.replay:
             hunt.tables([seed])
         if not given.replay:
             print(f"seeds from {first}", flush=True)
         until = time.monotonic() + 60 * given.minutes
-        while not given.replay and time.monotonic() < until:
-            last = first - first % SEEDS_PER_TABLES + SEEDS_PER_TABLES
-            hunt.tables(list(range(first, last)))
-            first = last
+        try:
+            while not given.replay and time.monotonic() < until:
+                last = first - first % SEEDS_PER_TABLES + SEEDS_PER_TABLES
+                hunt.tables(list(range(first, last)))
+                first = last
+        except KeyboardInterrupt:
+            print("stopped")
     print(hunt.line())
     for reason, count in hunt.tally.fallbacks.most_common(REASONS):
         print(f"  left to Spark {count} times: {reason[:100]}")
+    exercised = hunt.tally.exercised
+    for what in ("fired", "super_operators", "operators"):
+        counts = getattr(exercised, what).most_common()
+        print(f"  {what}: {', '.join(f'{each} {count}' for each, count in counts)}")
+    print(f"  never seen: {', '.join(exercised.never) or 'nothing'}")
     return 1 if hunt.found else 0
 
 

@@ -100,6 +100,19 @@ def test_what_shows_partitions_is_as_in_plain_spark(
         assert function in session.explain(frame)
 
 
+def test_random_numbers_by_a_seed_are_as_in_plain_spark(session: Session, tables: dict[str, DataFrame]) -> None:
+    t = tables["t"].repartition(3)
+    frames = [
+        t.sample(0.4, seed=3).groupBy("a").count(),
+        t.withColumn("r", F.rand(7)).groupBy("a").agg(F.max("r")),
+        t.randomSplit([0.5, 0.5], seed=5)[0].join(tables["u"], F.col("a") == F.col("e")),
+    ]
+    for frame in frames:
+        faster = session.optimize(frame)
+        assert "by a seed" in session.fallbacks[0]
+        assert same_rows(frame, faster)
+
+
 def test_a_repartition_is_what_is_written(session: Session, tables: dict[str, DataFrame], tmp_path: Path) -> None:
     frame = tables["t"].groupBy("a").count().repartition(7, "a")
     faster = session.optimize(frame)

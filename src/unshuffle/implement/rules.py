@@ -202,7 +202,7 @@ def _join(plan: logical.Join) -> Iterator[Implementation]:
         implementation.alignments = alignments
         return implementation
 
-    keys = tuple(key for key in condition.keys if key.type is not None)
+    keys = condition.keys
     if not keys:
         for inner in (1, 0):
             if _can_be_inner(plan.kind, inner):

@@ -147,18 +147,27 @@ class JoinCondition:
 
 
 def join_condition(condition: Expression | None, left: Iterable[Column], right: Iterable[Column]) -> JoinCondition:
+    """An equality at a type that we do not know is part of the rest: only Spark can compare such values."""
     one, other = frozenset(left), frozenset(right)
     keys: list[JoinKey] = []
     rest: list[Expression] = []
     for part in conjuncts(condition):
-        match part:
-            case Call("=" | "<=>" as name, (Ref(column=a), Ref(column=b))) if a in one and b in other:
-                keys.append(JoinKey((a, b), common_type(a.type, b.type), name == "<=>"))
-            case Call("=" | "<=>" as name, (Ref(column=b), Ref(column=a))) if a in one and b in other:
-                keys.append(JoinKey((a, b), common_type(a.type, b.type), name == "<=>"))
-            case _:
-                rest.append(part)
+        key = _join_key(part, one, other)
+        if key is None or key.type is None:
+            rest.append(part)
+        else:
+            keys.append(key)
     return JoinCondition(tuple(dict.fromkeys(keys)), conjunction(rest))
+
+
+def _join_key(part: Expression, left: frozenset[Column], right: frozenset[Column]) -> JoinKey | None:
+    match part:
+        case Call("=" | "<=>" as name, (Ref(column=a), Ref(column=b))) if a in left and b in right:
+            return JoinKey((a, b), common_type(a.type, b.type), name == "<=>")
+        case Call("=" | "<=>" as name, (Ref(column=b), Ref(column=a))) if a in left and b in right:
+            return JoinKey((a, b), common_type(a.type, b.type), name == "<=>")
+        case _:
+            return None
 
 
 def _id(column: Column) -> int:

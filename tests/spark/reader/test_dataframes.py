@@ -291,6 +291,9 @@ API: dict[str, Make] = {
     "hints": lambda f: f["t"].join(F.broadcast(f["u"]), "k"),
     "in memory": lambda f: f["memory"].where("id > 2").select("id", "s", "x", "d", "at"),
     "union by name": lambda f: f["u"].unionByName(f["w"].select("name", "k", "id")),
+    "unpivot": lambda f: f["t"].unpivot(["s"], [F.col("id"), F.col("k").cast("bigint")], "name", "value").where("value > 1"),
+    "repartition below a grouping": lambda f: f["t"].repartition(3, "k").where("id > 1").groupBy("k").count(),
+    "repartition below a join": lambda f: f["u"].repartition(2).join(f["w"].repartition(3).select("k"), "k"),
     "pivot of filters": lambda f: f["t"].groupBy("k").agg(F.sum(F.when(F.col("s") == "", F.col("id")))),
 }
 
@@ -312,8 +315,7 @@ OPAQUE: dict[str, Make] = {
     "udf in a sort": lambda f: f["t"].orderBy(twice("id").desc(), "s"),
     "udf over a window": lambda f: f["t"].select(F.sum(plus_one("id")).over(Window.partitionBy(twice("id")))),
     "udf under case": lambda f: f["t"].select(F.when(F.col("id") > 2, plus_one("id")).otherwise(F.lit(0))),
-    "random numbers": lambda f: f["t"].select("id", F.rand(3), F.rand(3), F.rand(4) + 1).where("id > 1"),
-    "a seed of Spark's": lambda f: f["t"].select("id", F.rand().alias("r"), F.uuid()),
+    "random texts": lambda f: f["t"].select("id", F.uuid()),
     "lambdas": lambda f: f["t"].select(F.transform(F.array("id", "k"), lambda v: v + F.col("id"))),
     "functions": lambda f: f["t"].select(
         F.round("x", 1), F.concat("s", F.lit("!")), F.nullif("k", F.lit(10)), F.struct("id", "s"), F.sha2("s", 256),
@@ -356,7 +358,8 @@ FOREIGN: dict[str, tuple[int, Make]] = {
     "repartition and sort": (1, lambda f: f["t"].repartition(2, "k").sortWithinPartitions("id").select("id", "k")),
     "explode": (1, lambda f: f["t"].select("id", F.explode(F.array("id", "k")).alias("e")).where("e > 1")),
     "lateral": (1, lambda f: f["t"].sparkSession.sql("select * from u, lateral (select max(id) m from w where w.k = u.k)")),
-    "sample": (1, lambda f: f["t"].sample(0.5, seed=3)),
+    "sample": (1, lambda f: f["t"].where("id > 0").sample(0.5, seed=3).groupBy("k").count()),
+    "random numbers": (1, lambda f: f["t"].select("id", F.rand(3), F.rand(3), F.rand(4) + 1).where("id > 1")),
     "arrow": (1, lambda f: f["u"].where("id > 0").mapInArrow(lambda batches: batches, "id bigint, name string, k int")),
     "pandas groups": (1, lambda f: f["u"].groupBy("k").applyInPandas(lambda p: p, f["u"].schema).where("id > 0")),
     "cogroups": (
@@ -366,7 +369,7 @@ FOREIGN: dict[str, tuple[int, Make]] = {
         ),
     ),
     "distinct list": (1, lambda f: f["t"].groupBy("k").agg(F.collect_list("id"), F.listagg_distinct("s", ","))),
-    "two apart": (2, lambda f: f["u"].repartition(2).join(f["w"].sortWithinPartitions("id"), "k")),
+    "two apart": (2, lambda f: f["u"].sortWithinPartitions("k").join(f["w"].sortWithinPartitions("id"), "k")),
     "the same twice": (2, lambda f: (lambda r: r.union(r))(f["u"].repartition(2).where("id > 1"))),
     "over a shared rowset": (
         1,

@@ -22,18 +22,27 @@ class Found:
     without: tuple[str, ...] = ()
     costs: int = 0
     is_ordered: bool = False
+    declared: tuple[str, ...] = ()
 
     def case(self) -> Case:
-        drops = [f"drop {_what(each)} if exists {_name(each)}" for each in self.tables if each.startswith("create")]
-        made = Table("found", (), self.tables, tuple(drops))
+        drops = [f"drop {_what(each)} if exists {_name(each)}" for each in self.tables if _makes(each)]
+        made = Table("", (), self.tables, tuple(drops), self.declared)
         return Case(0, self.kind, self.text, self.is_ordered, (made,), self.settings, self.without, self.costs)
 
 
+def _makes(statement: str) -> bool:
+    return statement.startswith("create") or "createOrReplaceTempView" in statement
+
+
 def _what(statement: str) -> str:
+    if statement.startswith("session."):
+        return "view"
     return "view" if " view " in statement.split(" as ")[0] else "table"
 
 
 def _name(statement: str) -> str:
+    if statement.startswith("session."):
+        return statement.split('createOrReplaceTempView("')[1].split('"')[0]
     words = statement.replace("(", " ").split()
     return words[words.index(_what(statement)) + 1]
 
@@ -58,5 +67,32 @@ FOUND = (
         ),
         text="(select coalesce(1.5, 0) as x, last_day(date'2024-02-29') as d from (select a from t0 union all select b from t0)) except (select a as x, date'1970-01-01' as d from t0)",
         costs=480826,
+    ),
+    # A join lost the equality of two columns whose type only Spark knows.
+    Found(
+        kind="sql",
+        tables=(
+            "create or replace temporary view t0 as select a, s collate utf8_lcase as s from values (1, 'a'), (1, 'B'), (2, 'A') as v(a, s)",
+        ),
+        text="select x.a as n, y.s as m from t0 as x join t0 as y on x.a = y.a and x.s = y.s",
+    ),
+    # A relation of no rows lost the nullability inside of a struct.
+    Found(
+        kind="sql",
+        tables=("create or replace temporary view t0 as select a, s from values ('a', 1), ('2', 2) as v(s, a)",),
+        text="select named_struct('q', a) as n, s as m from t0 where 1 = 0",
+    ),
+    # A cast of ours failed where ANSI was off, and a cast of Spark's inside it returned NULL.
+    Found(
+        kind="sql",
+        tables=("create or replace temporary view t0 as select a, s from values ('a', 1), ('2', 2) as v(s, a)",),
+        text="select cast(s as int) as n, a / 0 as m from t0",
+        settings={"spark.sql.ansi.enabled": "false"},
+    ),
+    # Rows that are drawn by a seed depend on how their input is partitioned.
+    Found(
+        kind="frame",
+        tables=("create table t0 using parquet as select cast(id as int) as a, id % 3 as b from range(0, 40, 1, 3)",),
+        text='spark.table("t0").sample(0.5, seed=3).groupBy("b").count()',
     ),
 )

@@ -61,6 +61,7 @@ class Frames:
         return [
             self._where, self._select, self._group, self._join, self._join, self._with_column, self._union, self._distinct,
             self._set, self._na, self._cube, self._pivot, self._unpivot, self._explode, self._partitions, self._top, self._group,
+            self._sample, self._window, self._missing, self._total, self._self_join, self._named_join, self._drop_duplicates,
         ]  # fmt: skip
 
     def _table(self, draw: Draw) -> Frame:
@@ -179,6 +180,73 @@ class Frames:
         """The first rows by some columns, and no other columns, so that the answer is determined."""
         keys = draw.some(of.keys(), 1, 3)
         return of.then(f"select({_quoted(keys)}).sort({_quoted(keys)}).limit({draw.pick([1, 0, 3, 20])})", keys)
+
+    def _sample(self, draw: Draw, of: Frame) -> Frame:
+        """Which rows it has depends on their order in a partition, so only of a table, which is read in one order."""
+        table = self._table(draw.at("table"))
+        steps = [f"sample(0.5, seed={draw.number(1, 9)})", f"randomSplit([0.4, 0.6], seed={draw.number(1, 9)})[1]"]
+        return table.then(draw.pick(steps)) if draw.chance(0.5) else of
+
+    def _window(self, draw: Draw, of: Frame) -> Frame:
+        """Ordered by all columns that have an order."""
+        usable = [each for each in _usable(of) if is_orderable(each)]
+        if not usable:
+            return of
+        by = draw.at("by").some(usable, 0, 2)
+        partition = f"partition by {', '.join(each.name for each in by)} " if by else ""
+        calls = ["row_number()", "rank()", f"count({draw.pick(usable).name})", "ntile(2)", f"lag({usable[0].name})"]
+        call = draw.pick(calls)
+        order = ", ".join(f"{each.name}{draw.pick(['', ' desc'])}" for each in usable)
+        kind = usable[0].kind if call.startswith("lag") else "int"
+        column, text = self._named((f"{call} over ({partition}order by {order})", kind))
+        # Rows that tie differ in the columns without an order only, so these go.
+        made = of.then(f"select({_quoted(usable)})", usable)
+        return made.then(f'withColumn("{column.name}", F.expr({text!r}))', [*usable, column])
+
+    def _missing(self, draw: Draw, of: Frame) -> Frame:
+        """A union with rows that lack some columns."""
+        kept = draw.some(of.keys(), 1, 2)
+        if not kept:
+            return of
+        part = of.then(f"select({_quoted(kept)})")
+        return of.then(f"unionByName({part.text}, allowMissingColumns=True)")
+
+    def _total(self, draw: Draw, of: Frame) -> Frame:
+        calls = [self._named(aggregate(draw.at("call"), _usable(of))) for _ in range(draw.number(1, 3))]
+        made = ", ".join(f'F.expr({text!r}).alias("{column.name}")' for column, text in calls)
+        return of.then(f"agg({made})", [column for column, _ in calls])
+
+    def _self_join(self, draw: Draw, of: Frame) -> Frame:
+        """With groups of its own rows."""
+        keys = draw.at("keys").some(of.keys(), 1, 2)
+        column, text = self._named(aggregate(draw.at("call"), _usable(of)))
+        made = f'F.expr({text!r}).alias("{column.name}")'
+        groups = of.then(f"groupBy({_quoted(keys)}).agg({made})")
+        names = [each.name for each in keys]
+        how = draw.pick(["inner", "left", "left_semi", "left_anti", "full"])
+        more = [] if "_" in how else [column]
+        rest = [each for each in of.columns if each not in keys]
+        return of.then(f'join({groups.text}, {names}, "{how}")', [*keys, *rest, *more])
+
+    def _named_join(self, draw: Draw, of: Frame) -> Frame:
+        """By a name that both sides have."""
+        other, mine = self._table(draw.at("other")), draw.at("mine").pick(of.keys())
+        theirs = [each for each in other.columns if each.kind == mine.kind]
+        if not theirs:
+            return of
+        renamed = other.then(f'withColumnRenamed("{theirs[0].name}", "{mine.name}")')
+        how = draw.pick(["inner", "left", "right", "full", "cross"])
+        rest = [each for each in other.columns if each != theirs[0]]
+        if how == "cross":
+            return of.then(f"limit(0).crossJoin({other.text})", [*of.columns, *other.columns])
+        kept = [mine, *(each for each in of.columns if each != mine), *rest]
+        return of.then(f'join({renamed.text}, "{mine.name}", "{how}")', kept)
+
+    def _drop_duplicates(self, draw: Draw, of: Frame) -> Frame:
+        """Only the columns that decide, because any of the rows may stay."""
+        keys = draw.some(of.keys(), 1, 2)
+        names = [each.name for each in keys]
+        return of.then(f"dropDuplicates({names}).select({_quoted(keys)})", keys)
 
     # --- names
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from tests.support.hunt.draw import Draw
 from tests.support.hunt.expressions import aggregate, any_value, can_be_key, condition, is_orderable, value
-from tests.support.hunt.relations import JOINS, Relation, Relations, Select, select
+from tests.support.hunt.one_input import OneInput
+from tests.support.hunt.rare import Rare
+from tests.support.hunt.relations import Relation, Relations, Select, select
 from tests.support.hunt.schemas import Column, Table
 
 SETS = ["union all", "union", "intersect", "except", "intersect all", "except all"]
@@ -48,6 +50,7 @@ class Queries:
 
     def __init__(self, tables: Sequence[Table], settings: dict[str, str]) -> None:
         self._relations = Relations(tables, settings)
+        self._one_input, self._rare = OneInput(self._relations), Rare(self._relations)
         self._settings = settings
 
     def query(self, draw: Draw) -> Select:
@@ -60,6 +63,8 @@ class Queries:
             if usable:
                 self._relations.add(name, usable)
         made = self._select(draw.at("body"), 2)
+        if draw.at("shadow").chance(0.05):
+            made = self._shadowing(made)
         if draw.at("order").chance(0.3) and all(map(is_orderable, made.columns)):
             made = self._ordered(draw.at("order"), made)
         return Select(prefix + made.text, made.columns, made.is_ordered)
@@ -68,6 +73,13 @@ class Queries:
         source = self._joined(draw.at("source"), 1)
         columns = draw.some([each.name for each in source.columns], 1, 4)
         return Partition(source.text, tuple(columns), condition(draw.at("condition"), source.columns))
+
+    def _shadowing(self, of: Select) -> Select:
+        """A name for two queries, one in the WITH of the other: which it means depends on the settings."""
+        name, flag = self._relations.new("q"), self._relations.new("n")
+        inner = f"select (with {name} as (select 2 as no) select no from {name}) as {flag}"
+        text = f"with {name} as (select 1 as no) select x.*, y.{flag} from ({of.text}) as x cross join ({inner}) as y"
+        return Select(text, (*of.columns, Column(flag, "int")))
 
     def _ordered(self, draw: Draw, of: Select) -> Select:
         """By all columns, so that only equal rows have no order."""
@@ -84,8 +96,11 @@ class Queries:
     # --- selects
 
     def _select(self, draw: Draw, depth: int) -> Select:
-        understood = [self._plain, self._grouped, self._grouped, self._distinct, self._window, self._set, self._diamond]
-        shapes = [self._pivot, self._exploded] if draw.at("rare").chance(0.07) else understood
+        if draw.at("rare").chance(0.08):
+            return self._rare.select(draw.at("rare")) or self._plain(draw.at("select"), depth)
+        if draw.at("one input").chance(0.3):
+            return self._one_input.select(draw.at("one input")) or self._plain(draw.at("select"), depth)
+        shapes = [self._plain, self._grouped, self._grouped, self._distinct, self._window, self._set]
         return draw.pick(shapes)(draw.at("select"), depth)
 
     def _plain(self, draw: Draw, depth: int) -> Select:
@@ -143,56 +158,17 @@ class Queries:
 
     def _set(self, draw: Draw, depth: int) -> Select:
         left, right = self._joined(draw.at("left"), depth - 1), self._joined(draw.at("right"), depth - 1)
-        kinds = draw.some(["int", "text", "decimal", "real", "date", "folded"], 1, 2)
+        kinds = draw.some(["int", "text", "decimal", "real", "date", "folded", "days", "struct", "nested"], 1, 2)
         new = self._relations.output
         made = [new(value(draw.at("one"), left.columns, kind), kind) for kind in kinds]
         others = [new(value(draw.at("two"), right.columns, kind), kind) for kind in kinds]
         one, two = select("select", made, left.text), select("select", others, right.text)
-        return Select(f"({one.text}) {draw.pick(SETS)} ({two.text})", one.columns)
-
-    def _diamond(self, draw: Draw, depth: int) -> Select:
-        """Two groupings of one relation, joined or unioned."""
-        source = self._relations.leaf(draw.at("source"))
-        if not _keys(source):
-            return self._plain(draw, depth)
-        shared = draw.at("key").pick(_keys(source))
-        sides = [self._side(draw.at("side"), source, shared) for _ in range(2)]
-        if draw.chance(0.4):
-            return Select(f"{sides[0].text} union all {sides[1].text}", sides[0].columns)
-        one, two = map(self._relations.nested, sides)
-        keys = f"{one.columns[0].name} {draw.pick(['=', '<=>'])} {two.columns[0].name}"
-        joined = f"{one.text} {draw.pick(JOINS[:4])} {two.text} on {keys}"
-        return select("select", self._relations.kept((*one.columns, *two.columns)), joined)
-
-    def _side(self, draw: Draw, source: Relation, shared: Column) -> Select:
-        keys = [each.name for each in _keys(source)]
-        more = draw.at("more").some([each for each in keys if each != shared.name], 0, 1)
-        where = f" where {condition(draw.at('where'), source.columns, 1)}" if draw.at("where").chance(0.4) else ""
-        call = draw.pick(["count(*)", f"count({draw.pick(keys)})", f"count(distinct {draw.pick(keys)})"])
-        made = [*self._relations.kept([shared]), self._relations.output(call, "int")]
-        return select("select", made, f"{source.text}{where} group by {', '.join([shared.name, *more])}")
-
-    def _pivot(self, draw: Draw, depth: int) -> Select:
-        source = self._relations.leaf(draw.at("source"))
-        usable = [each for each in source.columns if each.kind in ("text", "int")]
-        if not usable:
-            return self._plain(draw, depth)
-        by, key = draw.at("by").pick(usable), draw.at("key").pick(usable)
-        inner = select("select", self._relations.kept([key, by, draw.pick(usable)]), source.text)
-        listed = ("'a'", "'b'") if by.kind == "text" else ("1", "2")
-        kept, of, counted = (each.name for each in inner.columns)
-        one, two = self._relations.new("p"), self._relations.new("p")
-        pivot = f"count({counted}) for {of} in ({listed[0]} as {one}, {listed[1]} as {two})"
-        columns = (Column(kept, key.kind), Column(one, "int"), Column(two, "int"))
-        return Select(f"select * from ({inner.text}) pivot ({pivot})", columns)
-
-    def _exploded(self, draw: Draw, depth: int) -> Select:
-        source = self._relations.leaf(draw.at("source"))
-        name, item = self._relations.new("l"), self._relations.new("i")
-        array = value(draw.at("array"), source.columns, "array")
-        made = self._relations.kept(draw.some(source.columns, 1, 2))
-        view = f"lateral view {draw.pick(['', 'outer '])}explode({array}) {name} as {item}"
-        return select("select", [*made, self._relations.output(f"{name}.{item}", "int")], f"{source.text} {view}")
+        if not draw.at("third").chance(0.3):
+            return Select(f"({one.text}) {draw.pick(SETS)} ({two.text})", one.columns)
+        # Without parentheses, the settings say which is first.
+        more = [new(value(draw.at("three"), left.columns, kind), kind) for kind in kinds]
+        third = select("select", more, left.text)
+        return Select(f"{one.text} {draw.pick(SETS)} {two.text} {draw.pick(SETS)} {third.text}", one.columns)
 
     # --- FROM and WHERE
 

@@ -44,8 +44,16 @@ class Relations:
     def add(self, name: str, columns: tuple[Column, ...]) -> None:
         self._known = [Relation(name, columns)] * 2 * len(self._known) + self._known
 
+    def table(self, draw: Draw) -> Relation:
+        """A table or a relation that was added, by its own name."""
+        return draw.pick(self._known)
+
     def leaf(self, draw: Draw) -> Relation:
-        table, alias = draw.pick(self._known), self.new("r")
+        return self.use(draw, self.table(draw))
+
+    def use(self, draw: Draw, table: Relation) -> Relation:
+        """A table under a new alias."""
+        alias = self.new("r")
         columns = (Column(f"{alias}.{self._spelled(draw, each.name)}", each.kind, each.type) for each in table.columns)
         return Relation(f"{table.text} as {alias}", tuple(columns))
 
@@ -60,8 +68,8 @@ class Relations:
         usable = tuple(Column(f"{alias}.{each.name}", each.kind) for each in select.columns if each.kind)
         return Relation(f"({select.text}) as {alias}", usable) if usable else self.values()
 
-    def joined(self, draw: Draw, left: Relation, right: Relation) -> Relation:
-        kind = draw.pick(JOINS)
+    def joined(self, draw: Draw, left: Relation, right: Relation, kinds: Sequence[str] = JOINS) -> Relation:
+        kind = draw.pick(kinds)
         kinds = {each.kind for each in right.columns}
         shared = [each for each in left.columns if can_be_key(each) and each.kind in kinds]
         if not shared:

@@ -1,8 +1,11 @@
 """Random tables over Spark's types, as SQL statements that create them.
 
 A column's kind says what it can be compared with; its type is one of the types of the kind. Values are texts that Spark casts
-to the type. Catalog tables may be partitioned or bucketed; other tables are Parquet files, views, or cached views. CHAR and
-VARCHAR exist in catalog tables only.
+to the type. Catalog tables may be partitioned, bucketed or both; other tables are Parquet files, structured streams, views, or
+cached views. CHAR and VARCHAR exist in catalog tables only. Some tables have a column that is a key, and one that depends on
+another; some have hundreds of rows.
+
+A statement is SQL, or Python over `session` and `spark` if it begins with `session.`.
 """
 
 from __future__ import annotations
@@ -17,16 +20,20 @@ TYPES = {
     "decimal": ["decimal(10,2)", "decimal(38,6)", "decimal(38,0)", "decimal(20,10)", "decimal(5,5)"],
     "real": ["double", "float"],
     "folded": ["string collate utf8_lcase"],
+    "unicode": ["string collate unicode_ci"],
     "bool": ["boolean"],
     "date": ["date"],
     "timestamp": ["timestamp"],
     "ntz": ["timestamp_ntz"],
-    "days": ["interval day to second"],
-    "months": ["interval year to month"],
+    "days": ["interval day to second", "interval hour to minute", "interval day"],
+    "months": ["interval year to month", "interval year"],
     "binary": ["binary"],
     "array": ["array<int>"],
     "struct": ["struct<p:int,q:string>"],
     "map": ["map<string,int>"],
+    "nested": ["struct<x:array<struct<y:int,z:string>>,w:double>"],
+    "lists": ["array<array<string>>"],
+    "variant": ["variant"],
 }
 VALUES = {
     "int": ["1", "0", "2", "3", "-1", "5", "7", "127", "-128"],
@@ -34,6 +41,7 @@ VALUES = {
     "decimal": ["0.5", "0", "0.00", "-0.5", "0.25", "0.12345"],
     "real": ["1.0", "0.0", "-0.0", "NaN", "2.5", "-1.0", "Infinity", "-Infinity", "0.5"],
     "folded": ["a", "A", "b", "B", "", "é", "É", "a "],
+    "unicode": ["a", "A", "é", "É", "ß", "ss", ""],
     "bool": ["true", "false"],
     "date": ["2024-01-01", "2024-02-29", "1970-01-01", "1582-10-15", "9999-12-31", "2023-12-31"],
     "timestamp": ["2024-01-01 00:00:00", "2024-03-10 02:30:00", "2024-11-03 01:30:00", "1969-12-31 23:59:59.999999"],
@@ -48,6 +56,24 @@ VALUES = {
         "named_struct('p', 2, 'q', null)",
     ],
     "map": ["map('a', 1)", "map()", "map('a', 2, 'b', null)", "map('b', 1)"],
+    "nested": [
+        "named_struct('x', array(named_struct('y', 1, 'z', 'a')), 'w', -0.0D)",
+        "named_struct('x', array(named_struct('y', 1, 'z', 'a')), 'w', 0.0D)",
+        "named_struct('x', cast(null as array<struct<y:int,z:string>>), 'w', double('NaN'))",
+    ],
+    "lists": ["array(array('a', null))", "array(array('a'), array())", "array(array('b'))"],
+    "variant": [
+        "parse_json('1')",
+        'parse_json(\'{"a": 1, "b": [1, null]}\')',
+        "parse_json('null')",
+        "parse_json('\"a\"')",
+    ],
+}
+# Of types that are not the first of their kind.
+OTHER_VALUES = {
+    "interval hour to minute": ["0:0", "1:02", "-3:59"],
+    "interval day": ["0", "1", "-2"],
+    "interval year": ["0", "1", "-3"],
 }
 # Values at the ends of a type.
 EXTREMES = {
@@ -61,9 +87,28 @@ EXTREMES = {
     "date": ["0001-01-03"],
 }
 WHOLE = ["1", "0", "-2", "3"]  # of decimals without a fraction
-NESTED = ("array", "struct", "map")
-CATALOG = ("table", "partitioned", "bucketed")
+NESTED = ("array", "struct", "map", "nested", "lists", "variant")
+STORAGES = (
+    "view",
+    "table",
+    "files",
+    "cached",
+    "partitioned",
+    "bucketed",
+    "stream",
+    "stream",
+    "partitioned and bucketed",
+)
+CATALOG = ("table", "partitioned", "bucketed", "partitioned and bucketed")
 PARTITION_KINDS = ("int", "text", "date", "bool")
+NOT_IN_STREAMS = ("folded", "unicode", "days", "months", "nested", "lists", "variant")
+LAYOUT_KINDS = ("int", "text", "date", "bool", "decimal", "real", "timestamp")
+# The values of a kind in a table of many rows, by the number `id` of a row.
+MANY = {
+    "int": ["cast(id % 97 as {type})", "cast(id % 5 as {type})", "cast(if(id % 3 = 0, 1, id % 113) as {type})"],
+    "text": ["concat('k', id % 13)", "if(id % 10 > 0, 'a', concat('é', id % 7))"],
+}
+MANY_ROWS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +126,7 @@ class Table:
     columns: tuple[Column, ...]
     statements: tuple[str, ...]
     drop: tuple[str, ...]
+    declared: tuple[str, ...] = ()  # Python over `session`
 
 
 def tables(draw: Draw) -> list[Table]:
@@ -88,18 +134,43 @@ def tables(draw: Draw) -> list[Table]:
 
 
 def table(draw: Draw, name: str) -> Table:
-    storage = draw.at("storage").pick(["view", "table", "files", "cached", "partitioned", "bucketed"])
-    columns = _columns(draw.at("columns"), name, storage in CATALOG)
-    statements, drop = _statements(draw.at("storing"), name, columns, storage, _rows(draw.at("rows"), columns))
-    return Table(name, columns, tuple(statements), tuple(drop))
+    storage = draw.at("storage").pick(STORAGES)
+    columns = _columns(draw.at("columns"), name, storage)
+    rows = _rows(draw.at("rows"), columns)
+    key, dependent = Column(f"{columns[0].name[0]}k", "int", "bigint"), Column(f"{columns[0].name[0]}d", "int", "int")
+    # A view would repartition its rows in each query that reads it.
+    pieces = 1 if storage == "view" else draw.at("storing").number(1, 3)
+    if storage not in ("view", "cached") and draw.at("many").chance(0.15):
+        select = many_rows_as_select(draw.at("many"), columns)
+    else:
+        select = rows_as_select(columns, rows, pieces)
+    if has_facts := storage not in ("view", "cached") and draw.at("facts").chance(0.4):
+        # By expressions, so that a simpler table has the facts too.
+        added = f"monotonically_increasing_id() as {key.name}, cast({columns[0].name} % 3 as int) as {dependent.name}"
+        select = f"select *, {added} from ({select})"
+        columns = (*columns, key, dependent)
+    declared = _declared(draw.at("declared"), name, columns) if has_facts else ()
+    statements, drop = _statements(draw.at("storing"), name, columns, storage, select)
+    return Table(name, columns, tuple(statements), tuple(drop), declared)
 
 
-def _columns(draw: Draw, table: str, in_catalog: bool) -> tuple[Column, ...]:
-    kinds = ["int", "int", "text", *(draw.at("kind").pick(list(TYPES)) for _ in range(draw.number(1, 5)))]
+def _declared(draw: Draw, name: str, columns: tuple[Column, ...]) -> tuple[str, ...]:
+    first, key, dependent = columns[0].name, columns[-2].name, columns[-1].name
+    # A dependency of NULLs is a dependency too: a NULL determines a NULL.
+    made = [
+        f'session.declare_key("{name}", "{key}")',
+        f'session.declare_dependency("{name}", "{first}", "{dependent}")',
+    ]
+    return tuple(draw.some(made, 0, 2))
+
+
+def _columns(draw: Draw, table: str, storage: str) -> tuple[Column, ...]:
+    every = [each for each in TYPES if storage != "stream" or each not in NOT_IN_STREAMS]
+    kinds = ["int", "int", "text", *(draw.at("kind").pick(every) for _ in range(draw.number(1, 5)))]
     letter = "abcd"[int(table[1:])]
     found = []
     for i, kind in enumerate(kinds):
-        types = [each for each in TYPES[kind] if in_catalog or "char" not in each]
+        types = [each for each in TYPES[kind] if storage in CATALOG or "char" not in each]
         found.append(Column(f"{letter}{i}", kind, draw.at("type").pick(types)))
     return tuple(found)
 
@@ -128,7 +199,7 @@ def _row_value(draw: Draw, column: Column, hot: str | None, is_required: bool) -
 
 
 def _value(draw: Draw, column: Column) -> str:
-    values = WHOLE if column.type == "decimal(38,0)" else VALUES[column.kind]
+    values = WHOLE if column.type == "decimal(38,0)" else OTHER_VALUES.get(column.type, VALUES[column.kind])
     if column.type in EXTREMES and draw.chance(0.1):
         values = EXTREMES[column.type]
     if column.type == "char(5)" or column.type == "varchar(8)":
@@ -138,33 +209,65 @@ def _value(draw: Draw, column: Column) -> str:
 
 
 def _statements(
-    draw: Draw, name: str, columns: tuple[Column, ...], storage: str, rows: list[str]
+    draw: Draw, name: str, columns: tuple[Column, ...], storage: str, select: str
 ) -> tuple[list[str], list[str]]:
-    # A view would repartition its rows in each query that reads it.
-    select = rows_as_select(columns, rows, 1 if storage == "view" else draw.number(1, 3))
     if storage in ("view", "cached"):
         made = [f"create or replace temporary view {name} as {select}"]
         return made + [f"cache table {name}"] * (storage == "cached"), [f"drop view if exists {name}"]
+    folder = f"{{folder}}/{name}"
     if storage == "files":
-        folder = f"{{folder}}/{name}"
+        analyzed = [f'session.analyze("{folder}")'] if draw.at("analyzed").chance(0.4) else []
         return [
             f"insert overwrite directory '{folder}' using parquet {select}",
+            *analyzed,
             f"create or replace temporary view {name} using parquet options (path '{folder}')",
         ], [f"drop view if exists {name}"]
+    if storage == "stream":
+        layout = _stream_layout(draw, columns)
+        return [
+            f'session.write_stream(spark.sql("""{select}"""), "{folder}.ss", {layout}, overwrite=True)',
+            f'session.read_stream("{folder}.ss").createOrReplaceTempView("{name}")',
+        ], [f"drop view if exists {name}"]
     defined = ", ".join(f"{each.name} {each.type}" for each in columns)
-    create = f"create table {name} ({defined}) using parquet{_layout(draw, columns, storage)}"
+    collation = " default collation utf8_lcase" if draw.at("collation").chance(0.1) else ""
+    create = f"create table {name} ({defined}) using parquet{collation}{_layout(draw, columns, storage)}"
     listed = ", ".join(each.name for each in columns)
     return [create, f"insert into {name} ({listed}) {select}"], [f"drop table if exists {name}"]
+
+
+def _stream_layout(draw: Draw, columns: tuple[Column, ...]) -> str:
+    by = draw.at("by").some([each.name for each in columns if each.kind in LAYOUT_KINDS], 1, 2)
+    order = draw.at("sorted").some([each.name for each in columns if each.kind in LAYOUT_KINDS], 0, 2)
+    order = by + [each for each in order if each not in by] if draw.chance(0.6) else order
+    ranged = ", ranged=True" if draw.chance(0.5) else ""
+    return f"clustered_by={by}, sorted_by={order}, partitions={draw.pick([1, 2, 3, 5])}{ranged}"
 
 
 def _layout(draw: Draw, columns: tuple[Column, ...], storage: str) -> str:
     if storage == "table":
         return ""
     by = draw.pick([each for each in columns if each.kind in PARTITION_KINDS])
+    partitioned = f" partitioned by ({by.name})"
     if storage == "partitioned":
-        return f" partitioned by ({by.name})"
-    order = f" sorted by ({by.name})" if draw.chance(0.5) else ""
-    return f" clustered by ({by.name}){order} into {draw.number(1, 4)} buckets"
+        return partitioned
+    bucketed = (
+        draw.pick([each for each in columns if each.kind in PARTITION_KINDS and each != by]) if "and" in storage else by
+    )
+    order = f" sorted by ({bucketed.name})" if draw.chance(0.5) else ""
+    clustered = f" clustered by ({bucketed.name}){order} into {draw.number(1, 4)} buckets"
+    return partitioned + clustered if "and" in storage else clustered
+
+
+def many_rows_as_select(draw: Draw, columns: tuple[Column, ...]) -> str:
+    """Rows with many different values in some columns, and one frequent value in others."""
+    made = []
+    for column in columns:
+        shapes = [each.replace("{type}", column.type) for each in MANY.get(column.kind, ())]
+        expression = draw.pick(shapes) if shapes else _value(draw, column)
+        if draw.chance(0.5):
+            expression = f"if(id % 11 = 0, null, {expression})"
+        made.append(f"cast({expression} as {_cast_type(column)}) as {column.name}")
+    return f"select {', '.join(made)} from range({MANY_ROWS})"
 
 
 def rows_as_select(columns: tuple[Column, ...], rows: list[str], pieces: int) -> str:

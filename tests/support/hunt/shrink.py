@@ -45,7 +45,7 @@ def _is_below(path: str, simple: frozenset[str]) -> bool:
 def _still(spark: SparkSession, case: Case, finding: Finding, folder: Path) -> Finding | None:
     try:
         with stored(spark, case.tables, folder):
-            every = findings(spark, case, Tally())
+            every = findings(spark, case, Tally(), with_sql=finding.oracle == "sql")
             return next((each for each in every if (each.kind, each.oracle) == (finding.kind, finding.oracle)), None)
     except PySparkException:
         return None  # simpler tables that Spark cannot make
@@ -69,6 +69,12 @@ def as_test(finding: Finding) -> str:
         "    ),",
         f"    text={case.text!r},",
     ]
-    more = {"settings": case.settings, "without": case.without, "costs": case.costs, "is_ordered": case.is_ordered}
+    more = {
+        "settings": case.settings,
+        "without": case.without,
+        "costs": case.costs,
+        "is_ordered": case.is_ordered,
+        "declared": case.declared,
+    }
     lines += [f"    {name}={value!r}," for name, value in more.items() if value]
     return "\n".join([*lines, "),"])

@@ -146,6 +146,11 @@ class CatalystNode:
     def is_sparks_own(self) -> bool:
         return self.package.startswith(_EXPRESSIONS)
 
+    @property
+    def has_random_seed(self) -> bool:
+        """Whether its own expressions have a `rand` whose seed the user has given."""
+        return any(map(_is_seeded, _dicts(self.fields)))
+
     def mentions(self, kind: str) -> bool:
         """Whether a class of that name occurs in its own fields, including the plans of its subqueries."""
         return f'.{kind}"' in json.dumps(self.fields)
@@ -186,6 +191,19 @@ def read_plan(plan: Any) -> CatalystNode:
     if found := _SHOWS_PARTITIONS.search(text):
         raise ShowsPartitions(f"{found[1]}, whose result depends on how rows are partitioned")
     return read(json.loads(text), lambda: plan)
+
+
+def _is_seeded(fields: Mapping[str, Any]) -> bool:
+    return str(fields.get("class", "")).startswith(_EXPRESSIONS) and fields.get("hideSeed") is False
+
+
+def _dicts(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _dicts(each)
 
 
 def data_type(json_type: Any) -> DataType:

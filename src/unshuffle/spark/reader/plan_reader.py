@@ -61,6 +61,11 @@ class PlanReader:
     def _read(self, node: CatalystNode) -> ReadPlan:
         rule = RULES.get(node.kind) if node.package == _OPERATORS else OTHER_RULES.get(node.kind)
         reason = f"{node.kind}, an operator of Spark's"
+        if node.kind == "Sample" or node.has_random_seed:
+            # The seed is combined with the number of a partition: other partitions would draw other rows.
+            return self.left_to_spark(node, "random numbers by a seed, which depend on how rows are partitioned")
+        if node.kind in _REDISTRIBUTES:
+            node.children = tuple(map(_without_repartition, node.children))
         if rule is not None:
             try:
                 return rule(self, node)
@@ -169,6 +174,21 @@ def _cte_reference(reader: PlanReader, node: CatalystNode) -> ReadPlan:
     if shared is None or node.fields.get("recursive") or len(output) != len(shared.columns):
         raise NeedsInlining
     return several_inputs.reference(reader, shared, output)
+
+
+# Operators that need a distribution of their own, whatever that of their inputs is.
+_REDISTRIBUTES = {"Aggregate", "Distinct", "Deduplicate", "Join", "Intersect", "Except", "Window"}
+_REPARTITIONS = {"Repartition", "RepartitionByExpression", "RebalancePartitions"}
+
+
+def _without_repartition(node: CatalystNode) -> CatalystNode:
+    """The input of such an operator. A shuffle there is a hint how to run it, which is what we decide. (`coalesce` does not
+    shuffle: it keeps the order of rows, which an aggregate may show.)"""
+    while node.kind in _REPARTITIONS and node.fields.get("shuffle", True):
+        (node,) = node.children
+    if node.kind in ("Project", "Filter", "SubqueryAlias") and len(node.children) == 1:
+        node.children = (_without_repartition(node.children[0]),)
+    return node
 
 
 Rule = Callable[[PlanReader, CatalystNode], ReadPlan]

@@ -71,6 +71,8 @@ def with_schema_of(frame: DataFrame, original: DataFrame) -> DataFrame:
     columns = []
     for ours, wanted in zip(numbered.schema.fields, fields, strict=True):
         if ours.dataType != wanted.dataType:
+            if _is_empty(frame):  # a relation of no rows has the types of its columns, but not the nullability inside them
+                return frame.sparkSession.createDataFrame([], original.schema)
             raise OtherType(f"column {wanted.name!r} would be {ours.dataType.json()}, not {wanted.dataType.json()}")
         column = col(ours.name)
         if ours.nullable != wanted.nullable:
@@ -79,6 +81,12 @@ def with_schema_of(frame: DataFrame, original: DataFrame) -> DataFrame:
             column.alias(wanted.name, metadata=wanted.metadata) if wanted.metadata else column.alias(wanted.name)
         )
     return numbered.select(*columns)
+
+
+def _is_empty(frame: DataFrame) -> bool:
+    """Whether Spark's optimizer knows that there are no rows."""
+    most = frame._jdf.queryExecution().optimizedPlan().maxRows()
+    return bool(most.isDefined() and most.get() == 0)
 
 
 class OtherType(InternalError):

@@ -77,8 +77,8 @@ def deduplicate(reader: PlanReader, node: CatalystNode) -> ReadPlan:
 
 
 def expand(reader: PlanReader, node: CatalystNode) -> ReadPlan:
-    """Grouping sets: a copy of each row for each set. A column is equal in all copies, or a key that some sets omit, or a
-    number that identifies the set."""
+    """Grouping sets, and UNPIVOT: a copy of each row for each set. A column is equal in all copies, or a key that some sets
+    omit, or has another value in each copy."""
     node.allow_only("projections", "output", "child")
     child = reader.child(node)
     output = node.expressions("output")
@@ -99,8 +99,10 @@ def expand(reader: PlanReader, node: CatalystNode) -> ReadPlan:
         elif len(sources) == 1 and not sources & keys.keys() and all(map(_is_key_or_null, values)):
             keys[sources.pop()] = column, list(values)
             outputs.append((column, Ref(column)))
+        elif column.type is not None:
+            outputs.append((column, _by_set(number, values)))
         else:
-            raise Untranslatable("Expand for something other than grouping sets")
+            raise Untranslatable("Expand of values of an unknown type")
         taken.add(column)
     sets = tuple(
         tuple(source for source, (_, values) in keys.items() if isinstance(values[i], Ref)) for i in range(len(copies))
