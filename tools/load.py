@@ -17,6 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random, SystemRandom
 
@@ -29,7 +30,17 @@ from pyspark.sql import SparkSession  # noqa: E402
 from tests.support.load import bounds  # noqa: E402
 from tests.support.load.driver import Load, watched  # noqa: E402
 from tests.support.load.footprint import Footprint, footprint, settings  # noqa: E402
-from tests.support.load.operations import NUMBERS, STORED, TEXTS, World, check, rows_of, text_of, world  # noqa: E402
+from tests.support.load.operations import (  # noqa: E402
+    NUMBERS,
+    STORED,
+    TEXTS,
+    World,
+    WrongResult,
+    check,
+    rows_of,
+    text_of,
+    world,
+)
 
 SAMPLES = 10
 WINDOW = 250
@@ -77,7 +88,9 @@ def under_load(made: World, folders: list[Path], threads: int, minutes: float, s
     (first_count, first), (last_count, last) = samples[0], samples[-1]
     problems += bounds.counts_exceeded(first, last, threads)
     problems += bounds.memory_exceeded(*_warm(samples))
-    print(f"{load.operations} operations in {threads} threads, {last_count - first_count} between first and last sample")
+    print(
+        f"{load.operations} operations in {threads} threads, {last_count - first_count} between first and last sample"
+    )
     _print_growth(samples)
     return problems
 
@@ -96,47 +109,97 @@ def _print_growth(samples: list[tuple[int, Footprint]]) -> None:
         print(f"  {name}: {growth:+,.2f} in 1,000 operations, over the last {operations} operations")
 
 
-def long_life(made: World, folders: list[Path], queries: int, seed: int) -> list[str]:
+@dataclass(frozen=True)
+class Window:
+    """Some queries in a row: medians of the seconds of one, and the CPU seconds of one on average, which other programs on
+    the machine do not change."""
+
+    planning: float
+    whole: float
+    python_cpu: float
+    java_cpu: float
+
+    @property
+    def cpu(self) -> float:
+        return self.python_cpu + self.java_cpu
+
+    def line(self) -> str:
+        seconds = f"median of planning {1000 * self.planning:.1f} ms, of the whole query {1000 * self.whole:.1f} ms"
+        return f"{seconds}; CPU {1000 * self.python_cpu:.1f} ms in Python, {1000 * self.java_cpu:.1f} ms in the JVM"
+
+
+class LongLife:
     """One thread. The queries of a window are the same mixture as those of any other."""
-    progress, draw, problems = Progress(), Random(seed), []
-    mixture = [(name, n, prefix) for name in TEXTS for n in NUMBERS for prefix in ("", STORED)]
-    planning: list[float] = []
-    whole: list[float] = []
-    samples: list[tuple[int, Footprint]] = []
-    windows: list[tuple[float, float]] = []
-    for number in range(queries):
-        if number % len(mixture) == 0:
-            draw.shuffle(mixture)
-        name, n, prefix = mixture[number % len(mixture)]
+
+    def __init__(self, made: World, folders: list[Path], seed: int) -> None:
+        self._made = made
+        self._folders = folders
+        self._draw = Random(seed)
+        self._mixture = [(name, n, prefix) for name in TEXTS for n in NUMBERS for prefix in ("", STORED)]
+        self._progress = Progress()
+        self._java = int(made.spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+        self._number = 0
+        self.windows: list[Window] = []
+        self.samples: list[tuple[int, Footprint]] = []
+        self.problems: list[str] = []
+
+    def run(self, queries: int) -> list[str]:
+        while self._number < queries:
+            self.windows.append(self._window())
+            self._progress.tell(f"{self._number} queries: {self.windows[-1].line()}")
+            if self._number * 5 // queries > len(self.samples):
+                self.samples.append((self._number, footprint(self._made.spark, self._folders)))
+                self._progress.tell(f"sample: {self.samples[-1][1].line()}")
+        self._compare_windows()
+        self.problems += bounds.counts_exceeded(self.samples[0][1], self.samples[-1][1], 1)
+        self.problems += bounds.memory_exceeded(*_warm(self.samples))
+        _print_growth(self.samples)
+        return self.problems
+
+    def _window(self) -> Window:
+        planning: list[float] = []
+        whole: list[float] = []
+        python_cpu, java_cpu = time.process_time(), self._java_cpu()
+        for _ in range(WINDOW):
+            seconds = self._query()
+            planning.append(seconds[0])
+            whole.append(seconds[1])
+        python_cpu, java_cpu = time.process_time() - python_cpu, self._java_cpu() - java_cpu
+        return Window(statistics.median(planning), statistics.median(whole), python_cpu / WINDOW, java_cpu / WINDOW)
+
+    def _query(self) -> tuple[float, float]:
+        """The seconds of planning a query, and of all of it."""
+        if self._number % len(self._mixture) == 0:
+            self._draw.shuffle(self._mixture)
+        name, n, prefix = self._mixture[self._number % len(self._mixture)]
+        self._number += 1
         began = time.perf_counter()
-        frame = made.session.sql(text_of(name, n, prefix))
+        frame = self._made.session.sql(text_of(name, n, prefix))
         planned = time.perf_counter()
         found = rows_of(frame)
         ended = time.perf_counter()
-        planning.append(planned - began)
-        whole.append(ended - began)
         try:
-            check(f"query {number}, {name} {n}", found, made.expected[f"{name} {n}"])
-        except AssertionError as error:
-            problems.append(str(error))
-        if (number + 1) % WINDOW == 0:
-            windows.append((statistics.median(planning[-WINDOW:]), statistics.median(whole[-WINDOW:])))
-            text = f"{number + 1} queries; median of planning {1000 * windows[-1][0]:.1f} ms, "
-            progress.tell(f"{text}of the whole query {1000 * windows[-1][1]:.1f} ms")
-        if (number + 1) % (queries // 5) == 0:
-            samples.append((number + 1, footprint(made.spark, folders)))
-            progress.tell(f"sample: {samples[-1][1].line()}")
-    quarter = max(1, len(windows) // 5)
-    for index, what in enumerate(("planning", "whole query")):
-        early = statistics.median(each[index] for each in windows[quarter : 2 * quarter])
-        late = statistics.median(each[index] for each in windows[-quarter:])
-        print(f"  {what}: {1000 * early:.1f} ms in the second fifth, {1000 * late:.1f} ms in the last: {late / early:.3f}")
-        if late > bounds.SLOWER * early:
-            problems.append(f"{what} became slower: {late / early:.2f} times")
-    problems += bounds.counts_exceeded(samples[0][1], samples[-1][1], 1)
-    problems += bounds.memory_exceeded(*_warm(samples))
-    _print_growth(samples)
-    return problems
+            check(f"query {self._number}, {name} {n}", found, self._made.expected[f"{name} {n}"])
+        except WrongResult as error:
+            self.problems.append(str(error))
+        return planned - began, ended - began
+
+    def _java_cpu(self) -> float:
+        fields = Path(f"/proc/{self._java}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _compare_windows(self) -> None:
+        """The last fifth of the windows against the second fifth: in the first, the JVM is not warm yet."""
+        fifth = max(1, len(self.windows) // 5)
+        for what in ("planning", "whole", "python_cpu", "java_cpu", "cpu"):
+            early, late = (
+                statistics.median(getattr(each, what) for each in part)
+                for part in (self.windows[fifth : 2 * fifth], self.windows[-fifth:])
+            )
+            ratio = late / early
+            print(f"  {what}: {1000 * early:.1f} ms in the second fifth, {1000 * late:.1f} ms in the last: {ratio:.3f}")
+            if what == "cpu" and ratio > bounds.SLOWER:
+                self.problems.append(f"a query became slower: {ratio:.2f} times the CPU time")
 
 
 def start(folder: Path, is_compiled: bool) -> SparkSession:
@@ -148,7 +211,7 @@ def start(folder: Path, is_compiled: bool) -> SparkSession:
     temporary.mkdir()
     tempfile.tempdir = str(temporary)
     builder = SparkSession.builder.master("local[2]").appName("load").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.sql.shuffle.partitions", "4")
+    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.sql.shuffle.partitions", "2")
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.driver.memory", "3g")
     builder = builder.config("spark.local.dir", str(folder / "spark"))
     # The fast compiler alone, and Hadoop's few settings instead of its thousand: less time for each query, more queries.
@@ -168,7 +231,9 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--queries", type=int, help="a long life instead: so many queries in one thread")
-    parser.add_argument("--compiled", action="store_true", help="with Spark's code generation: fewer queries in a minute")
+    parser.add_argument(
+        "--compiled", action="store_true", help="with Spark's code generation: fewer queries in a minute"
+    )
     parser.add_argument("--seed", type=int)
     given = parser.parse_args()
     seed = SystemRandom().randrange(10**9) if given.seed is None else given.seed
@@ -180,7 +245,7 @@ def main() -> int:
         with world(spark, folder / "world") as made:
             gc.collect()
             if given.queries is not None:
-                problems = long_life(made, folders, given.queries, seed)
+                problems = LongLife(made, folders, seed).run(given.queries)
             else:
                 problems = under_load(made, folders, given.threads, given.minutes, seed)
         spark.stop()

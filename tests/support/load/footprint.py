@@ -28,6 +28,7 @@ class Footprint:
     rss_mb: float  # of the Python process
     objects: int  # that Python's collector tracks
     bindings: int  # objects of the JVM that Python keeps alive
+    uncollected: int  # the same, before Python's garbage was collected
     sessions: int  # of Spark, the user's included
     views: int
     cached: int  # entries of Spark's cache
@@ -52,6 +53,7 @@ def settings(spark: SparkSession) -> dict[str, str]:
 
 def footprint(spark: SparkSession, folders: Sequence[Path]) -> Footprint:
     """What is alive after garbage collection on both sides. `folders` are where files are counted."""
+    uncollected = bindings(spark)
     gc.collect()
     jvm = spark._jvm
     management = jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]
@@ -68,6 +70,7 @@ def footprint(spark: SparkSession, folders: Sequence[Path]) -> Footprint:
         rss_mb=_rss() / 1e6,
         objects=len(gc.get_objects()),
         bindings=bindings(spark),
+        uncollected=uncollected,
         sessions=instances(spark, SESSION_CLASS),
         views=len(temporary_views(spark)),
         cached=session.sharedState().cacheManager().numCachedEntries(),

@@ -110,7 +110,7 @@ OUTPUT good TO "@out/good.parquet" OVERWRITE;
 OUTPUT bad TO "@out/bad.parquet" OVERWRITE;
 """,
 }  # fmt: skip
-CLASSES = '''
+CLASSES = """
 from unshuffle import Outputter, Reducer
 
 
@@ -123,7 +123,7 @@ class First(Reducer):
 class Lines(Outputter):
     def format_row(self, row):
         return f"{row['region']} {row['first']} {row['n']}\\n"
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,9 @@ def check(name: str, found: object, expected: object) -> None:
         found, expected = str(found), str(expected)
         at = next((i for i, (a, b) in enumerate(zip(found, expected, strict=False)) if a != b), 0)
         start = max(0, at - 100)
-        raise WrongResult(f"{name}: from character {at} on {found[start : at + 200]!r}, not {expected[start : at + 200]!r}")
+        raise WrongResult(
+            f"{name}: from character {at} on {found[start : at + 200]!r}, not {expected[start : at + 200]!r}"
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------------- the data

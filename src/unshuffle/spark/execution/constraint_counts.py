@@ -96,7 +96,9 @@ def _repeated(plain: Baseline, rowset: Plan, by: Sequence[Column], dependent: Se
         least, greatest = ("min", "max") if _sortable(dependent) else ("first", "last")
         last = f"{least}({values}), {greatest}({values})"
     order = f"ORDER BY {keys}" if _sortable(by) else ""
-    query = f"SELECT {keys}, {last} FROM ({rows}) GROUP BY {keys} HAVING count(1) > 1 {order} LIMIT {MAX_COUNTEREXAMPLES}"
+    query = (
+        f"SELECT {keys}, {last} FROM ({rows}) GROUP BY {keys} HAVING count(1) > 1 {order} LIMIT {MAX_COUNTEREXAMPLES}"
+    )
     return plain.query(query).collect()
 
 

@@ -75,7 +75,8 @@ def _read(spark: SparkSession, node: Scan, columns: Sequence[tuple[str, DataType
         reader = reader.option("basePath", files.base)
     if node.stream is not None:
         if not files.paths:
-            return spark.createDataFrame([], _schema(columns))
+            nulls = ", ".join(f"CAST(NULL AS {spark_name(type)}) AS {quote(name)}" for name, type in columns)
+            return spark.sql(f"SELECT {nulls} WHERE FALSE")
         return reader.options(**_STREAM_OPTIONS).schema(_schema(columns)).load(list(map(_escaped, files.paths)))
     try:
         if name == "text":

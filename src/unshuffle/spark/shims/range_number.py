@@ -37,6 +37,7 @@ from unshuffle.catalog.types import spark_name
 from unshuffle.errors import InternalError
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.properties.layouts.partition_functions import RangeKey, SampledBoundaries
+from unshuffle.spark.shims.active_session import arrow_frame
 from unshuffle.spark.shims.catalyst import (
     OpaqueCode,
     column_of,
@@ -194,7 +195,7 @@ def _new_literals(spark: SparkSession, function: RangeFunction, keys: int) -> tu
     arrays = [pa.array([row[i] for row in rows], type_) for i, (type_, _) in enumerate(fields)]
     structs = pa.StructArray.from_arrays(arrays, names=[f"_{i}" for i in range(len(fields))])
     # All boundaries in one row, which Spark reads at once. One call for each of 10,000 boundaries would take a second.
-    whole = spark.createDataFrame(pa.table({"boundaries": pa.ListArray.from_arrays([0, len(rows)], structs)}))
+    whole = arrow_frame(spark, pa.table({"boundaries": pa.ListArray.from_arrays([0, len(rows)], structs)}))
     array = query_execution(whole).executedPlan().executeCollect()[0].getArray(0)
     struct = whole._jdf.schema().apply(0).dataType().elementType()
     sql, class_of = jvm(spark).org.apache.spark.sql, jvm(spark).java.lang.Class.forName
