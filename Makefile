@@ -17,7 +17,7 @@ SPARK_TESTS := tests/spark/reader/test_dataframes.py tests/spark/lowering/test_l
 BENCHMARKS := benchmarks/properties.py benchmarks/connection_maps.py benchmarks/optimize.py benchmarks/execute.py benchmarks/streams.py benchmarks/super_operators.py benchmarks/partition_writing.py benchmarks/calibrate.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv java demo demo-data test test-fast test-spark-versions plans check format docs bench soak completeness mutants hunt clean
+.PHONY: help setup venv java demo demo-data test test-fast test-spark-versions plans check format docs bench soak completeness mutants hunt load clean
 MAKEFLAGS += --no-print-directory
 .SILENT:
 
@@ -101,8 +101,13 @@ mutants: venv ## Break the code in small ways and see that a test notices each
 	$(BIN)/python tools/mutants.py
 
 MINUTES ?= 10
+QUERIES ?= 5000
 hunt: venv java ## Hunt for wrong answers with random tables, queries and settings, for MINUTES=10
 	$(BIN)/python tools/hunt.py --minutes $(MINUTES)
+
+load: venv java ## Put one session under load: 16 threads for MINUTES=10, then a long life of QUERIES=5000
+	$(BIN)/python tools/load.py --threads 16 --minutes $(MINUTES)
+	$(BIN)/python tools/load.py --queries $(QUERIES)
 
 clean: ## Remove .venv, caches and what the examples wrote
 	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info \

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,17 @@ from pyspark.sql import SparkSession
 from tests.support.load import bounds
 from tests.support.load.driver import Load, watched
 from tests.support.load.footprint import Footprint, footprint, settings
-from tests.support.load.operations import WrongResult, check, world
+from tests.support.load.operations import World, WrongResult, check, world
+from unshuffle import Session
 
 pytestmark = pytest.mark.spark
 
 THREADS = 3
-OPERATIONS = 45
+OPERATIONS = 50
 
 
 def test_threads_share_a_session(spark: SparkSession, tmp_path: Path) -> None:
-    with world(spark, tmp_path / "world") as made:
+    with world(spark, tmp_path / "world", numbers=[1]) as made:
         load, before = Load(made, THREADS, seed=1), settings(spark)
         load.each_once()
         first = footprint(spark, [tmp_path])
@@ -36,7 +38,7 @@ def test_what_a_load_would_leave_behind_is_noticed(spark: SparkSession, tmp_path
     assert not bounds.counts_exceeded(before, before, THREADS)
     spark.range(3).createOrReplaceTempView("left_behind")
     cached = spark.range(7).cache()
-    kept = [spark._jsparkSession.cloneSession() for _ in range(bounds.POOL_SESSIONS + THREADS + 1)]
+    kept = [spark._jsparkSession.cloneSession() for _ in range(2 * (bounds.POOL_SESSIONS + THREADS))]
     for number in range(bounds.FILES + 1):
         (tmp_path / f"{number}.tmp").touch()
     try:
@@ -58,10 +60,10 @@ def test_memory_that_grows_with_every_operation_is_noticed() -> None:
 def test_a_changed_setting_or_a_wrong_row_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(WrongResult, match="some rows"):
         check("some rows", [(1,)], [(2,)])
-    with world(spark, tmp_path / "world") as made:
-        load = Load(made, 1, seed=1)
-        with watched(spark, load):
-            spark.conf.set("spark.sql.planned.test", "x")
-            load.run(lambda begun: begun < 1)
-            spark.conf.unset("spark.sql.planned.test")
+    load, until = Load(World(Session(spark), tmp_path), 1, seed=1), time.monotonic() + 60
+    with watched(spark, load):
+        spark.conf.set("spark.sql.planned.test", "x")
+        while not load.problems and time.monotonic() < until:
+            time.sleep(0.01)
+        spark.conf.unset("spark.sql.planned.test")
     assert any("spark.sql.planned.test" in each for each in load.problems)

@@ -155,7 +155,7 @@ class ConstraintChecker:
     def _results_for(self, root: str, stored: bool = True) -> CheckResults:
         if root not in self._results:
             new = CheckResults(root, check_results_path(root, self._catalog) if stored else None)
-            return self._results.setdefault(root, new)  # another thread may have been faster
+            self._results.setdefault(root, new)  # another thread may have been faster
         return self._results[root]
 
 

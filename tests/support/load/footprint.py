@@ -69,7 +69,7 @@ def footprint(spark: SparkSession, folders: Sequence[Path]) -> Footprint:
         classes=management.getClassLoadingMXBean().getLoadedClassCount(),
         rss_mb=_rss() / 1e6,
         objects=len(gc.get_objects()),
-        bindings=bindings(spark),
+        bindings=_settled_bindings(spark),
         uncollected=uncollected,
         sessions=instances(spark, SESSION_CLASS),
         views=len(temporary_views(spark)),
@@ -94,6 +94,15 @@ def bindings(spark: SparkSession) -> int:
     """The number of objects of the JVM that Python keeps alive."""
     gateway: Any = spark.sparkContext._gateway
     return int(gateway.java_gateway_server.getGateway().getBindings().size())
+
+
+def _settled_bindings(spark: SparkSession) -> int:
+    """The same, once py4j has told the JVM of everything that was released, which it does in a thread of its own."""
+    before, now = bindings(spark) + 1, bindings(spark)
+    while now < before:
+        time.sleep(_CLEANER_SECONDS)
+        before, now = now, bindings(spark)
+    return now
 
 
 def instances(spark: SparkSession, class_name: str) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,6 +132,7 @@ class World:
 
     session: Session
     folder: Path
+    numbers: Sequence[int] = NUMBERS
     expected: dict[str, Rows] = field(default_factory=dict)
     explained: dict[str, str] = field(default_factory=dict)
 
@@ -170,8 +171,9 @@ def check(name: str, found: object, expected: object) -> None:
 
 
 @contextmanager
-def world(spark: SparkSession, folder: Path) -> Iterator[World]:
-    """Tables, views, streams and scripts, with what plain Spark says of them. The views are dropped at the end."""
+def world(spark: SparkSession, folder: Path, numbers: Sequence[int] = NUMBERS) -> Iterator[World]:
+    """Tables, views, streams and scripts, with what plain Spark says of them. Each text is asked with all of the numbers. The
+    views are dropped at the end."""
     data = folder / "data"
     hashed = "pmod(hash(id, {}), {})"
     events = spark.range(EVENTS).selectExpr(
@@ -195,7 +197,7 @@ def world(spark: SparkSession, folder: Path) -> Iterator[World]:
     rows = spark.table("events")
     session.write_stream(rows, folder / "hashed.ss", clustered_by="user", sorted_by="user", partitions=3)
     session.write_stream(rows, folder / "ranged.ss", clustered_by=["user", "day"], ranged=True, partitions=4)
-    made = World(session, folder)
+    made = World(session, folder, numbers)
     _expect(made)
     try:
         yield made
@@ -216,7 +218,7 @@ def stream_frame(spark: SparkSession, folder: Path, name: str = "hashed.ss") -> 
 def _expect(made: World) -> None:
     spark, expected = made.spark, made.expected
     for name in TEXTS:
-        for n in NUMBERS:
+        for n in made.numbers:
             expected[f"{name} {n}"] = rows_of(spark.sql(text_of(name, n)))
     for name, frame in FRAMES.items():
         expected[name + " frame"] = rows_of(frame(spark, made.folder))
@@ -238,7 +240,7 @@ def _expect(made: World) -> None:
 
 
 def sql(made: World, out: Path, draw: Random) -> None:
-    name, n = draw.choice(list(TEXTS)), draw.choice(NUMBERS)
+    name, n = draw.choice(list(TEXTS)), draw.choice(made.numbers)
     text = text_of(name, n, draw.choice(["", STORED]))
     check(f"sql {name} {n}", rows_of(made.session.sql(text)), made.expected[f"{name} {n}"])
 
