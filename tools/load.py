@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import math
 import os
 import statistics
 import sys
@@ -42,6 +43,7 @@ from tests.support.load.operations import (  # noqa: E402
     world,
 )
 
+MINUTES = 10
 SAMPLES = 10
 WINDOW = 250
 WARM_QUERIES = 1_000  # Spark keeps that many jobs, stages and executions for its UI
@@ -143,13 +145,16 @@ class LongLife:
         self.samples: list[tuple[int, Footprint]] = []
         self.problems: list[str] = []
 
-    def run(self, queries: int) -> list[str]:
-        while self._number < queries:
+    def run(self, queries: int, minutes: float | None) -> list[str]:
+        """All queries, or as many as there is time for, and at least one window."""
+        until = time.monotonic() + 60 * minutes if minutes is not None else math.inf
+        while self._number < queries and (not self.windows or time.monotonic() < until):
             self.windows.append(self._window())
             self._progress.tell(f"{self._number} queries: {self.windows[-1].line()}")
-            if self._number * 5 // queries > len(self.samples):
+            if self._number * 5 // queries > len(self.samples) or time.monotonic() >= until:
                 self.samples.append((self._number, footprint(self._made.spark, self._folders)))
                 self._progress.tell(f"sample: {self.samples[-1][1].line()}")
+        print(f"{self._number} queries in one thread")
         self._compare_windows()
         self.problems += bounds.counts_exceeded(self.samples[0][1], self.samples[-1][1], 1)
         self.problems += bounds.memory_exceeded(*_warm(self.samples))
@@ -216,6 +221,7 @@ def start(folder: Path, is_compiled: bool) -> SparkSession:
     builder = builder.config("spark.local.dir", str(folder / "spark"))
     # The fast compiler alone, and Hadoop's few settings instead of its thousand: less time for each query, more queries.
     options = f"-Djava.io.tmpdir={temporary} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn256m"
+    options += " -XX:ReservedCodeCacheSize=256m -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
     builder = builder.config("spark.driver.extraJavaOptions", options)
     builder = builder.config("spark.driver.extraClassPath", str(ROOT / "tests" / "hadoop"))
     if not is_compiled:
@@ -229,7 +235,9 @@ def start(folder: Path, is_compiled: bool) -> SparkSession:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Puts one session under load.")
     parser.add_argument("--threads", type=int, default=16)
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument(
+        "--minutes", type=float, help=f"how long, {MINUTES} by default; for --queries, how long at most"
+    )
     parser.add_argument("--queries", type=int, help="a long life instead: so many queries in one thread")
     parser.add_argument(
         "--compiled", action="store_true", help="with Spark's code generation: fewer queries in a minute"
@@ -242,12 +250,12 @@ def main() -> int:
         folder = Path(name)
         spark = start(folder, given.compiled)
         folders = [folder]
-        with world(spark, folder / "world") as made:
+        with world(spark, folder / "world", texts_only=given.queries is not None) as made:
             gc.collect()
             if given.queries is not None:
-                problems = LongLife(made, folders, seed).run(given.queries)
+                problems = LongLife(made, folders, seed).run(given.queries, given.minutes)
             else:
-                problems = under_load(made, folders, given.threads, given.minutes, seed)
+                problems = under_load(made, folders, given.threads, given.minutes or MINUTES, seed)
         spark.stop()
     for problem in problems[:40]:
         print(f"PROBLEM {problem}")
