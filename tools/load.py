@@ -67,7 +67,8 @@ class Progress:
 
 def under_load(made: World, folders: list[Path], threads: int, minutes: float, seed: int) -> list[str]:
     """Threads for some minutes. The first sample is after a tenth of them."""
-    progress, load = Progress(), Load(made, threads, seed)
+    progress = Progress()
+    load = Load(made, threads, seed, on_problem=lambda problem: progress.tell(f"PROBLEM {problem}"))
     before_settings = settings(made.spark)
     samples: list[tuple[int, Footprint]] = []
     load.each_once()

@@ -349,3 +349,15 @@ def test_two_threads_declare_at_once(spark: SparkSession, folder: Path, monkeypa
     session.declare_key(table, "id", "k")
     others[0].join()
     assert len(session.pipeline.declarations._on_tables) == 3
+
+
+def test_declared_again_a_constraint_keeps_its_place(spark: SparkSession, folder: Path) -> None:
+    """What `explain` lists must not depend on another thread that declares the same."""
+    session, table = Session(spark), folder / "t.parquet"
+    session.declare_key(table, "id")
+    session.declare_dependency(table, "id", "k")
+    before = list(session.pipeline.declarations._on_tables)
+    session.declare_key(table, "id")
+    assert session.pipeline.declarations._on_tables == before
+    session.declare_key(table, "id", check="trust")
+    assert [each.is_trusted for each in session.pipeline.declarations._on_tables] == [True, False]

@@ -65,8 +65,10 @@ class Declarations:
             self._check(DeclaredConstraint(label, rowset, constraint))
         new = _TableConstraint(label, paths, name, constraint, mode == "trust")
         with self._lock:
-            others = [each for each in self._on_tables if replace(each, is_trusted=new.is_trusted) != new]
-            self._on_tables = [*others, new]
+            known = [replace(each, is_trusted=new.is_trusted) for each in self._on_tables]
+            # Declared again, it keeps its place: what `explain` lists does not depend on it.
+            at = known.index(new) if new in known else len(known)
+            self._on_tables = [*self._on_tables[:at], new, *self._on_tables[at + 1 :]]
 
     def attach(self, rowset: Leaf) -> tuple[Leaf, list[DeclaredConstraint]]:
         """The rowset with the facts declared on its table, or on a folder that contains its files; and the constraints

@@ -22,10 +22,11 @@ _WATCH_SECONDS = 0.05
 class Load:
     """Runs operations in threads until told to stop. `problems` are the results that were wrong."""
 
-    def __init__(self, made: World, threads: int, seed: int) -> None:
+    def __init__(self, made: World, threads: int, seed: int, on_problem: Callable[[str], None] | None = None) -> None:
         self._made = made
         self._threads = threads
         self._seed = seed
+        self._on_problem = on_problem
         self._lock = threading.Lock()
         self.done: Counter[str] = Counter()
         self.seconds: Counter[str] = Counter()
@@ -68,6 +69,8 @@ class Load:
     def report(self, problem: str) -> None:
         with self._lock:
             self.problems.append(problem)
+        if self._on_problem is not None:
+            self._on_problem(problem)
 
 
 @contextmanager

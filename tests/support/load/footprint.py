@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 SESSION_CLASS = "org.apache.spark.sql.classic.SparkSession"
 _CLEANER_SECONDS = 0.5  # Spark deletes files and forgets sessions in a thread of its own, after a collection
-_COLLECTIONS = 3  # what a finalizer releases is collected the next time
+_COLLECTIONS = 20  # at most; what a finalizer or Spark's cleaner releases is collected the next time
 
 
 @dataclass(frozen=True)
@@ -57,19 +57,17 @@ def footprint(spark: SparkSession, folders: Sequence[Path]) -> Footprint:
     gc.collect()
     jvm = spark._jvm
     management = jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]
-    for _ in range(_COLLECTIONS):
-        jvm.java.lang.System.gc()  # type: ignore[union-attr]
-        time.sleep(_CLEANER_SECONDS)
-    heap = management.getMemoryMXBean().getHeapMemoryUsage().getUsed()
+    held = _settled_bindings(spark)
     context = spark.sparkContext._jsc.sc()  # type: ignore[attr-defined]
     context.listenerBus().waitUntilEmpty()
+    heap = _settled_heap(spark)
     session = spark._jsparkSession
     return Footprint(
         heap_mb=heap / 1e6,
         classes=management.getClassLoadingMXBean().getLoadedClassCount(),
         rss_mb=_rss() / 1e6,
         objects=len(gc.get_objects()),
-        bindings=_settled_bindings(spark),
+        bindings=held,
         uncollected=uncollected,
         sessions=instances(spark, SESSION_CLASS),
         views=len(temporary_views(spark)),
@@ -103,6 +101,20 @@ def _settled_bindings(spark: SparkSession) -> int:
         time.sleep(_CLEANER_SECONDS)
         before, now = now, bindings(spark)
     return now
+
+
+def _settled_heap(spark: SparkSession) -> int:
+    """The used bytes of the JVM, once collecting garbage again releases no more."""
+    java: Any = spark._jvm
+    memory = java.java.lang.management.ManagementFactory.getMemoryMXBean()
+    used = []
+    for _ in range(_COLLECTIONS):
+        java.java.lang.System.gc()
+        used.append(int(memory.getHeapMemoryUsage().getUsed()))
+        if len(used) >= 3 and used[-1] > 0.99 * used[-2]:
+            break
+        time.sleep(_CLEANER_SECONDS)
+    return used[-1]
 
 
 def instances(spark: SparkSession, class_name: str) -> int:
