@@ -14,7 +14,7 @@ from tests.support.storing import VALUES, by, store, table_of, write_file
 from unshuffle.catalog.constraints.constraint import DeclaredDependency, DeclaredKey
 from unshuffle.errors import DeclarationProblem, FileProblem, StreamProblem
 from unshuffle.partitions import KeyColumn, KeyOrder
-from unshuffle.sstream import LayoutRequest, open_stream, resolve_layout, storage_of
+from unshuffle.sstream import LayoutRequest, footer_statistics, open_stream, resolve_layout, storage_of
 from unshuffle.sstream.check import check
 from unshuffle.sstream.footer_statistics import statistics_of
 from unshuffle.sstream.order import first_descent
@@ -164,3 +164,19 @@ def test_column_order_agrees_with_row_order(
     place = KeyOrder(keys).row
     expected = next((i for i in range(1, len(rows)) if place(rows[i - 1]) > place(rows[i])), None)
     assert first_descent(columns, keys) == expected
+
+
+def test_statistics_of_versions_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Footers of wide files are large, and a session that lives long reads many versions."""
+    footer_statistics._COMPUTED.clear()
+    monkeypatch.setattr(footer_statistics, "_MOST_COMPUTED", 3)
+    read: list[str] = []
+    usual = footer_statistics.read_footer
+    monkeypatch.setattr(footer_statistics, "read_footer", lambda path: read.append(path) or usual(path))
+    streams = [store(tmp_path / "x.ss", ROWS, HASHED) for _ in range(5)]
+    for stream in streams:
+        assert statistics_of(stream) == statistics_of(stream)
+    assert len(read) == sum(len(stream.paths) for stream in streams)
+    assert len(footer_statistics._COMPUTED) == 3
+    statistics_of(streams[-1])
+    assert len(read) == sum(len(stream.paths) for stream in streams)

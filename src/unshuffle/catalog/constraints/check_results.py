@@ -16,6 +16,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
@@ -52,6 +53,7 @@ class CheckResults:
         self._root = root
         self._store = store
         self._in_session: tuple[CheckResult, ...] = ()
+        self._lock = Lock()
 
     def holds(self, constraint: Constraint, reading: str, files: Sequence[DataFile]) -> bool:
         return any(
@@ -63,8 +65,10 @@ class CheckResults:
 
     def add(self, result: CheckResult, store: bool = True) -> None:
         """Puts the newest result first and drops an older one of the same constraint."""
-        self._in_session = _added(result, self._in_session)
-        if store and self._store is not None and all(file.modified is not None for file in result.files):
+        with self._lock:
+            self._in_session = _added(result, self._in_session)
+            if not store or self._store is None or any(file.modified is None for file in result.files):
+                return
             # The data may be read-only; then nothing is stored.
             with suppress(FileProblem, ValueError):
                 write_atomically(self._store, _encoded(self._root, _added(result, self._stored())))

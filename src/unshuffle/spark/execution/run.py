@@ -61,9 +61,11 @@ def lowered(spark: SparkSession, planned: PlannedQuery, script: Script) -> Itera
             lowering_.release()
             raise
 
+    spark_exchanges = lowering_.spark_exchanges
+
     @cache
     def added() -> tuple[str, ...]:
-        return executed_plan_diff.added(planned, lowering_.spark_exchanges, frames)
+        return executed_plan_diff.added(planned, spark_exchanges, frames)
 
     layouts = tuple(output.layout for output, _ in planned.outputs)
     try:
