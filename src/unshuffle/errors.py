@@ -136,6 +136,8 @@ def disk_problems(what: str, span: Span | None = None) -> Iterator[None]:
     """Turns errors of the file system into messages for users."""
     try:
         yield
+    except ConnectionError:  # to Spark, not to a disk
+        raise
     except OSError as error:
         raise disk_problem(what, error, span) from error
 

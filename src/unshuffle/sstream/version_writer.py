@@ -31,7 +31,7 @@ from unshuffle.sstream.file_description import UnreadableFile, describe
 from unshuffle.sstream.layout_request import ResolvedLayout
 from unshuffle.sstream.manifest import Manifest, StoredPartition
 from unshuffle.sstream.storage import Storage
-from unshuffle.sstream.store import STAGING, Stream, base_version, is_of_writer, publish, withdraw
+from unshuffle.sstream.store import STAGING, Stream, base_version, is_of_writer, publish
 
 
 class VersionWriter:
@@ -112,6 +112,11 @@ class VersionWriter:
                     hint="fix the data or remove the declaration",
                 )
 
+    @property
+    def publication(self) -> tuple[str, int, str]:
+        """What `publish` makes visible: the path, the version and its writer."""
+        return self._storage.path, self._base + 1, self.writer
+
     def publish(self) -> Stream:
         """Publishes the prepared version. Whether it is published is a matter of its manifest, not of what the file system
         reported."""
@@ -125,16 +130,9 @@ class VersionWriter:
         self._published = True
         return Stream(self._storage.path, self._manifest)
 
-    def withdraw(self) -> None:
-        """Removes a version that was just published, because another output of the same script failed."""
-        if self._manifest is not None and self._was_published():
-            with disk_problems(f"version {self._manifest.version} of {self._display_path!r} cannot be removed"):
-                withdraw(self._storage, self._manifest.version, self.writer)
-            self._published = False
-
-    def discard(self) -> None:
-        """Removes files that were written and not published."""
-        if self._published or self._was_published():
+    def discard(self, after_error: bool = True) -> None:
+        """Removes files that were written and not published. After an error, the version may have been withdrawn."""
+        if (self._published and not after_error) or self._was_published():
             return
         # Leftover files do no harm, and an error here would hide the one that led here.
         with suppress(OSError, UnshuffleError):
@@ -142,7 +140,8 @@ class VersionWriter:
                 self._storage.remove(name)
 
     def _was_published(self) -> bool:
-        """Was the version published although `publish` did not return? In doubt, yes."""
+        """Is the version there? It may be although `publish` did not return, or not be because it was withdrawn. In doubt,
+        yes."""
         if self._manifest is None:
             return False
         try:
@@ -156,5 +155,5 @@ class VersionWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        self.discard()
+        self.discard(after_error=kind is not None)
         return False

@@ -90,14 +90,23 @@ public class Faults {
       return fault;
     }
     if (fault.equals("kill")) {
-      ((ProcessHandle) ProcessHandle.of(driver).get()).destroyForcibly();
-      Runtime.getRuntime().halt(137);
+      kill();
     }
     if (fault.equals("crash")) {
       dead = true;
       throw new IOException("Input/output error");
     }
     throw failure(fault, place);
+  }
+
+  /** Python first: when this process is gone, it could still clean up. */
+  private static void kill() throws IOException {
+    try {
+      Runtime.getRuntime().exec(new String[] {"kill", "-9", String.valueOf(driver)}).waitFor();
+    } catch (InterruptedException error) {
+      throw new IOException(error);
+    }
+    Runtime.getRuntime().halt(137);
   }
 
   static synchronized void end(String kind, Path path) throws IOException {

@@ -170,7 +170,5 @@ def local_faults(faults: LocalFaults) -> Iterator[LocalFaults]:
         # Removes a folder by paths, which are counted, and not relative to open folders.
         patches.enter_context(patch.object(shutil, "_use_fd_functions", False))
         patches.enter_context(patch.object(files, "input_file", reading(files.input_file)))
-        patches.enter_context(
-            patch.object(file_description, "open_parquet", reading(file_description.open_parquet))
-        )
+        patches.enter_context(patch.object(file_description, "open_parquet", reading(file_description.open_parquet)))
         yield faults

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.support.crash.local_faults import CHANGING, LocalFaults, local_faults
-from tests.support.crash.stream_shapes import NEW, StreamShape, VacuumShape, _hash, has_rows
+from tests.support.crash.stream_shapes import NEW, OLD, StreamShape, VacuumShape, has_rows, next_request
 from tests.support.storing import store
 from unshuffle.errors import FileProblem, UserError
 from unshuffle.frozen import dataclass
@@ -155,18 +155,12 @@ def _check_versions(shape: StreamShape, folder: Path, ended: Ended) -> None:
     require(expected is not None and has_rows(stream, expected), f"version {stream.version} has other rows")
     require(is_new or not ended.returned, "the write returned, and the old version is the newest")
     require(not is_new or ended.error is None, f"the write failed, and its version is there: {ended.error!r}")
-    require(has_rows(open_stream(str(folder / "reference.ss")), open_rows(folder)), "the REFERENCE has changed")
-
-
-def open_rows(folder: Path) -> object:
-    from tests.support.crash.stream_shapes import OLD
-
-    return OLD
+    require(has_rows(open_stream(str(folder / "reference.ss")), OLD), "the REFERENCE has changed")
 
 
 def _check_next(folder: Path) -> None:
     path = str(folder / "x.ss")
-    stream = store(path, NEW, _hash(folder))
+    stream = store(path, NEW, next_request(folder))
     require(has_rows(open_stream(path), NEW), "the next write is not visible")
     vacuum(storage_of(path), path, hours=0, now=time.time() + 1)
     left = {str(each.relative_to(path)) for each in Path(path).rglob("*") if each.is_file()}

@@ -36,7 +36,7 @@ class StreamShape:
         store(folder / "x.ss", self.new, self.request(folder), files=self.files)
 
 
-def _hash(folder: Path) -> LayoutRequest:
+def next_request(folder: Path) -> LayoutRequest:
     return LayoutRequest(by("a"), partitions=3, overwrite=True)
 
 
@@ -64,13 +64,13 @@ def _declared(folder: Path) -> LayoutRequest:
 SHAPES = (
     StreamShape("first version", None, NEW, _first),
     StreamShape("first version, empty", None, EMPTY, _first),
-    StreamShape("next version, hash", OLD, NEW, _hash),
-    StreamShape("next version, empty", OLD, EMPTY, _hash),
+    StreamShape("next version, hash", OLD, NEW, next_request),
+    StreamShape("next version, empty", OLD, EMPTY, next_request),
     StreamShape("next version, range", OLD, NEW, _range),
     StreamShape("next version, sorted", OLD, NEW, _sorted),
     StreamShape("next version, reference", OLD, NEW, _reference),
     StreamShape("next version, key and dependency", OLD, NEW, _declared),
-    StreamShape("next version, 3 files a partition", OLD, NEW, _hash, files=3),
+    StreamShape("next version, 3 files a partition", OLD, NEW, next_request, files=3),
 )
 
 
@@ -89,7 +89,7 @@ class VacuumShape:
 
     def prepare(self, folder: Path) -> None:
         for rows in (OLD, NEW, OLD):
-            store(folder / "x.ss", rows, _hash(folder))
+            store(folder / "x.ss", rows, next_request(folder))
         for name in ("_new/dead/_p=0/part.parquet", "p=1/part-dead.parquet", "_stream/.0000009.json.dead"):
             path = folder / "x.ss" / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from unshuffle.errors import UnshuffleError, located
+from unshuffle.errors import UnshuffleError, disk_problems, located
 from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan.logical import FileTarget, Script, StreamTarget
@@ -27,6 +27,7 @@ from unshuffle.spark.execution.metrics import Measurement, measure
 from unshuffle.spark.execution.progress import progress
 from unshuffle.spark.execution.session_settings import isolated_session
 from unshuffle.spark.io import sstream_writer
+from unshuffle.spark.io.commit_record import recover
 from unshuffle.spark.io.pending_outputs import PendingOutputs
 from unshuffle.spark.lowering.baseline import baseline as baseline_translation
 from unshuffle.spark.lowering.lowering import lowering
@@ -81,6 +82,9 @@ def baseline(spark: SparkSession, script: Script, reasons: Sequence[str] = ()) -
 def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple[Result, ...]]:
     """Runs every output and writes it to its target: all of them, or, if anything fails, none."""
     spark = execution.spark
+    targets = [output.target.path for output in script.outputs if output.target is not None]
+    with disk_problems(f"{', '.join(targets)} cannot be written"):
+        recover(spark, targets)
     counted = [results.counted(frame) for frame in execution.frames]
     with (
         measured(spark) as measurement,
@@ -100,12 +104,7 @@ def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple
                         streams.write(frame, target.path, request, sample=plain, input_layout=input_layout)
                 case None:
                     results.consume(frame)
-        streams.commit()
-        try:
-            pending.commit()
-        except BaseException:
-            streams.withdraw()
-            raise
+        pending.commit(streams)
     rows = [count() for _, count in counted]
     shown = []
     for output, frame, count in zip(script.outputs, execution.frames, rows, strict=True):
