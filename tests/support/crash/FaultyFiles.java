@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.OutputStream;
 import java.net.URI;
 import java.net.URISyntaxException;
+import java.nio.file.AccessDeniedException;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
@@ -96,7 +97,7 @@ public class Faults {
       dead = true;
       throw new IOException("Input/output error");
     }
-    throw failure(fault, place);
+    throw failure(fault, place, operation);
   }
 
   /** Python first: when this process is gone, it could still clean up. */
@@ -115,12 +116,16 @@ public class Faults {
     }
   }
 
-  static IOException failure(String errno, String place) {
+  /** As Java reports it: a file that may not be created is "not found". */
+  static IOException failure(String errno, String place, String operation) {
     if (errno.equals("ENOSPC")) {
       return new IOException("No space left on device");
     }
     if (errno.equals("EACCES")) {
-      return new FileNotFoundException(place + " (Permission denied)");
+      if (operation.equals("create")) {
+        return new FileNotFoundException(place + " (Permission denied)");
+      }
+      return new AccessDeniedException(place);
     }
     return new IOException("Input/output error");
   }
@@ -147,7 +152,7 @@ class FaultyOutput extends OutputStream {
       if (kind.equals("crash partly")) {
         Faults.die();
       }
-      throw Faults.failure("ENOSPC", "");
+      throw Faults.failure("ENOSPC", "", "write");
     }
     inner.write(data, start, length);
     // On disk at once: a crash loses nothing that was written before it, as when a process is killed.

@@ -93,8 +93,6 @@ def _define_class(spark: SparkSession, loader: Any, name: str, code: bytes) -> N
     java = jvm(spark)
     class_, integer = java.java.lang.Class, java.java.lang.Integer.TYPE
     types = [class_.forName("java.lang.String"), class_.forName("[B"), integer, integer]
-    define = class_.forName("java.lang.ClassLoader").getDeclaredMethod(
-        "defineClass", java_array(spark, class_, types)
-    )
+    define = class_.forName("java.lang.ClassLoader").getDeclaredMethod("defineClass", java_array(spark, class_, types))
     define.setAccessible(True)
     define.invoke(loader, java_array(spark, java.java.lang.Object, [name, code, 0, len(code)]))

@@ -124,7 +124,13 @@ def _outputs(*targets: tuple[str, str, bool]) -> tuple[Target, ...]:
     return tuple(Target(*each) for each in targets)
 
 
-CSV, PARQUET, JSON, TEXT, BARS = "USING Csv()", "USING Parquet()", "USING Json()", "USING Text()", "USING outputters.Bars()"
+CSV, PARQUET, JSON, TEXT, BARS = (
+    "USING Csv()",
+    "USING Parquet()",
+    "USING Json()",
+    "USING Text()",
+    "USING outputters.Bars()",
+)
 HASH = "HASH CLUSTERED BY a INTO 2"
 SHAPES = (
     ScriptShape("csv", _outputs(("new/deep/a.csv", CSV, False))),
@@ -140,7 +146,9 @@ SHAPES = (
     ),
     ScriptShape("stream, hash", _outputs(("a.ss", HASH, False))),
     ScriptShape("stream, next version in ranges", _outputs(("a.ss", "RANGE CLUSTERED BY a INTO 2", True))),
-    ScriptShape("stream, REFERENCE and KEY", _outputs(("a.ss", 'CLUSTERED BY a REFERENCE "@data/reference.ss" KEY (a)', False))),
+    ScriptShape(
+        "stream, REFERENCE and KEY", _outputs(("a.ss", 'CLUSTERED BY a REFERENCE "@data/reference.ss" KEY (a)', False))
+    ),
     ScriptShape("two streams, one new", _outputs(("a.ss", HASH, True), ("b.ss", f"{HASH} SORTED BY b DESC", False))),
     ScriptShape("stream and file, both replaced", _outputs(("a.ss", HASH, True), ("b.csv", CSV, True))),
 )

@@ -12,12 +12,12 @@ from functools import cache
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from unshuffle.errors import UnshuffleError, disk_problems, located
 from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
-from unshuffle.plan.logical import FileTarget, Script, StreamTarget
+from unshuffle.plan.logical import FileTarget, Output, Script, StreamTarget
 from unshuffle.plan.sstream_output import layout_request_for
 from unshuffle.properties import Delivered
 from unshuffle.results import Measured, Result
@@ -91,27 +91,46 @@ def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple
         PendingOutputs(spark) as pending,
         sstream_writer.PendingStreams(spark) as streams,
     ):
-        for output, plain, (frame, _), layout in zip(
-            script.outputs, execution.frames, counted, execution.layouts, strict=True
-        ):
-            match output.target:
-                case FileTarget() as target:
-                    pending.write(frame, [c.name for c in output.plan.columns], target)
-                case StreamTarget() as target:
-                    with located(output.span):
-                        input_layout: sstream_writer.InputLayout = "partitioned" if layout is not None else "none"
-                        request = layout_request_for(target, layout)
-                        streams.write(frame, target.path, request, sample=plain, input_layout=input_layout)
-                case None:
-                    results.consume(frame)
+        stage_outputs(execution, script, [frame for frame, _ in counted], pending, streams)
         pending.commit(streams)
     rows = [count() for _, count in counted]
     shown = []
     for output, frame, count in zip(script.outputs, execution.frames, rows, strict=True):
         path = output.target.path if output.target is not None else None
-        first = tuple(tuple(row) for row in results.first_rows(spark, frame, output))
+        first = tuple(tuple(row) for row in _first_rows(spark, frame, output))
         shown.append(Result(path, tuple(frame.columns), count, first))
     return as_measured([measurement], sum(rows)), tuple(shown)
+
+
+def _first_rows(spark: SparkSession, frame: DataFrame, output: Output) -> list[Row]:
+    """The rows to show. An output is in place by now, and a run that has written its outputs does not fail at reading them."""
+    try:
+        return results.first_rows(spark, frame, output)
+    except Exception:
+        if output.target is None:
+            raise
+        return []
+
+
+def stage_outputs(
+    execution: Execution,
+    script: Script,
+    frames: Sequence[DataFrame],
+    pending: PendingOutputs,
+    streams: sstream_writer.PendingStreams,
+) -> None:
+    """Runs every output, and writes it where nobody sees it yet."""
+    for output, plain, frame, layout in zip(script.outputs, execution.frames, frames, execution.layouts, strict=True):
+        match output.target:
+            case FileTarget() as target:
+                pending.write(frame, [c.name for c in output.plan.columns], target)
+            case StreamTarget() as target:
+                with located(output.span):
+                    input_layout: sstream_writer.InputLayout = "partitioned" if layout is not None else "none"
+                    request = layout_request_for(target, layout)
+                    streams.write(frame, target.path, request, sample=plain, input_layout=input_layout)
+            case None:
+                results.consume(frame)
 
 
 def consume(execution: Execution) -> int:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import time
 from collections.abc import Iterable
@@ -30,13 +29,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from unshuffle.catalog.unfinished import COMMIT, DONE, hidden_name, name_pattern
 from unshuffle.errors import FileProblem
 from unshuffle.frozen import dataclass
 from unshuffle.spark.io.hadoop_files import Entry, HadoopFiles
 from unshuffle.spark.io.hadoop_storage import storage_for
 from unshuffle.sstream.store import withdraw
 
-COMMIT, DONE = ".commit", ".done"
 # Outputs that were never put in place, of runs that died, are removed after this time. So long may a run take.
 KEPT_HOURS = 24.0
 # A run of another machine is taken for dead after this time. Putting outputs in place takes moments.
@@ -73,12 +72,7 @@ class CommitRecord:
 
     @property
     def targets(self) -> list[str]:
-        return [each.target for each in (*self.outputs, *self.streams)]
-
-
-def hidden_name(name: str, run: str) -> str:
-    """The name, beside a target, of what belongs to a run."""
-    return f".{name}.unshuffle-{run}"
+        return [*(each.target for each in self.outputs), *(each.target for each in self.streams)]
 
 
 # --- a run's own record
@@ -200,7 +194,7 @@ def recover(spark: SparkSession, targets: Iterable[str]) -> None:
 
 def _left(files: HadoopFiles, target: Any) -> list[tuple[Entry, str, str]]:
     """What runs have left beside a target: the entry, the run, and the rest of its name. Records come first."""
-    pattern = re.compile(re.escape(f".{target.getName()}.unshuffle-") + r"([0-9a-f]{8})(.*)")
+    pattern = name_pattern(target.getName())
     matches = ((entry, pattern.fullmatch(entry.name)) for entry in files.entries(target.getParent()))
     found = [(entry, match[1], match[2]) for entry, match in matches if match is not None]
     return sorted(found, key=lambda each: each[2] not in (COMMIT, DONE))

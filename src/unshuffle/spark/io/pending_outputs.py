@@ -19,11 +19,12 @@ from pyspark import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
+from unshuffle.catalog.unfinished import hidden_name
 from unshuffle.errors import FileProblem, Span, TypeProblem, UserError, disk_problems
 from unshuffle.frozen import dataclass
 from unshuffle.operators import Outputter
 from unshuffle.plan.logical import FileTarget, UserClass
-from unshuffle.spark.io.commit_record import Commit, CommitRecord, FileOutput, hidden_name, this_process
+from unshuffle.spark.io.commit_record import Commit, CommitRecord, FileOutput, this_process
 from unshuffle.spark.io.files import spark_format
 from unshuffle.spark.io.hadoop_files import HadoopFiles, as_os_errors, write_problems
 from unshuffle.spark.io.sstream_writer import PendingStreams
