@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -114,7 +115,7 @@ def kills(folder: Path, count: int) -> Iterator[Point]:
                 found = moves(points.operations(prepared))
                 for operation in found[:: max(1, len(found) // count)][:count]:
                     point = Point(shape.name, f"Spark, commit: {operation.text}", operation.number, "SIGKILL")
-                    problem = points.problem_after(prepared, lambda n=operation.number: _kill(points.work, n))
+                    problem = points.problem_after(prepared, partial(_kill, points.work, operation.number))
                     yield point if problem is None else replace(point, problem=problem)
 
 

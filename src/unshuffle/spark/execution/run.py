@@ -103,7 +103,7 @@ def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple
 
 
 def _first_rows(spark: SparkSession, frame: DataFrame, output: Output) -> list[Row]:
-    """The rows to show. An output is in place by now, and a run that has written its outputs does not fail at reading them."""
+    """The rows to show. An output is in place by now, so that a failure to read it back is not one of the run."""
     try:
         return results.first_rows(spark, frame, output)
     except Exception:

@@ -40,6 +40,7 @@ from unshuffle.sstream.store import withdraw
 KEPT_HOURS = 24.0
 # A run of another machine is taken for dead after this time. Putting outputs in place takes moments.
 SILENT_SECONDS = 600.0
+_PART = "-part"  # a record that is being written
 # Runs of this process that are committing now.
 _active: set[str] = set()
 
@@ -128,7 +129,7 @@ def _beside(files: HadoopFiles, target: str, run: str, suffix: str) -> Any:
 
 def _write_whole(files: HadoopFiles, path: Any, data: bytes) -> None:
     """Writes a file that is whole as soon as it has its name."""
-    part = files.beside(path, f"{path.getName()}-part")
+    part = files.beside(path, f"{path.getName()}{_PART}")
     try:
         files.write(part, data)
         files.rename(part, path)
@@ -188,8 +189,12 @@ def recover(spark: SparkSession, targets: Iterable[str]) -> None:
         for entry, run, suffix in _left(files, target):
             if suffix in (COMMIT, DONE):
                 _recover(spark, files, entry, text, run)
-            elif suffix == "" and entry.modified <= time.time() - KEPT_HOURS * 3600 and run not in _active:
+            elif suffix in ("", f"{COMMIT}{_PART}") and run not in _active and _is_old(entry):
                 files.delete(entry.path)
+
+
+def _is_old(entry: Entry) -> bool:
+    return entry.modified <= time.time() - KEPT_HOURS * 3600
 
 
 def _left(files: HadoopFiles, target: Any) -> list[tuple[Entry, str, str]]:

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from unshuffle.errors import Span, disk_problems
 from unshuffle.frozen import dataclass
+from unshuffle.spark.shims.gateway import is_instance
 from unshuffle.spark.shims.hadoop import hadoop, hadoop_configuration
 from unshuffle.spark.udf.user_code import MARK
 
@@ -82,6 +83,7 @@ class HadoopFiles:
     """Operations on Hadoop paths, with the settings of a Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
         self.hadoop = hadoop(spark)
         self.configuration = hadoop_configuration(spark)
 
@@ -99,6 +101,12 @@ class HadoopFiles:
 
     def system(self, path: Any) -> Any:
         return path.getFileSystem(self.configuration)
+
+    def raw_system(self, path: Any) -> Any:
+        """The file system of a path, without the checksum files that Hadoop keeps beside local files."""
+        system = self.system(path)
+        is_checked = is_instance(self._spark, system, "org.apache.hadoop.fs.ChecksumFileSystem")
+        return system.getRawFileSystem() if is_checked else system
 
     def exists(self, path: Any) -> bool:
         with as_os_errors(path):
@@ -138,7 +146,7 @@ class HadoopFiles:
 
     def write(self, path: Any, data: bytes) -> None:
         with as_os_errors(path):
-            stream = self.system(path).create(path, True)
+            stream = self.raw_system(path).create(path, True)
             try:
                 stream.write(bytearray(data))
             finally:

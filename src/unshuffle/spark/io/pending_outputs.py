@@ -28,7 +28,6 @@ from unshuffle.spark.io.commit_record import Commit, CommitRecord, FileOutput, t
 from unshuffle.spark.io.files import spark_format
 from unshuffle.spark.io.hadoop_files import HadoopFiles, as_os_errors, write_problems
 from unshuffle.spark.io.sstream_writer import PendingStreams
-from unshuffle.spark.shims.gateway import is_instance
 from unshuffle.spark.udf import worker
 from unshuffle.spark.udf.user_operators import code_of, shipped
 
@@ -76,7 +75,8 @@ class PendingOutputs:
         for one in self._pending:
             with disk_problems(f"{one.path} cannot be written", one.span):
                 self._refuse_existing(one)
-        commit = self._commit(streams)
+        with disk_problems("the outputs could not be put in place"):
+            commit = self._commit(streams)
         with self._undone_unless_whole(commit):
             commit.begin()
             if streams is not None:
@@ -194,9 +194,8 @@ class PendingOutputs:
     def _drop_checksums(self, staging: Any) -> None:
         """Removes the hidden checksum files that Hadoop writes beside local files; they confuse other programs."""
         with as_os_errors(staging):
-            fs = self._files.system(staging)
-            if is_instance(self._spark, fs, "org.apache.hadoop.fs.ChecksumFileSystem"):
-                raw = fs.getRawFileSystem()
+            raw = self._files.raw_system(staging)
+            if raw.getUri().getScheme() == "file":
                 for status in raw.listStatus(staging):
                     if status.getPath().getName().endswith(".crc"):
                         raw.delete(status.getPath(), False)
