@@ -183,7 +183,7 @@ def recover(spark: SparkSession, targets: Iterable[str]) -> None:
     """Ends the commits of dead runs at these targets, and removes what they left there long ago."""
     files = HadoopFiles(spark)
     for text in targets:
-        target = files.path(text)
+        target = _target(files, text)
         if target.getParent() is None:
             continue
         for entry, run, suffix in _left(files, target):
@@ -191,6 +191,13 @@ def recover(spark: SparkSession, targets: Iterable[str]) -> None:
                 _recover(spark, files, entry, text, run)
             elif suffix in ("", f"{COMMIT}{_PART}") and run not in _active and _is_old(entry):
                 files.delete(entry.path)
+
+
+def _target(files: HadoopFiles, text: str) -> Any:
+    """A relative path on the local disk is relative to this process, not to Spark's."""
+    target = files.path(text)
+    is_here = target.toUri().getScheme() == "file" and not text.startswith(("file:", "/"))
+    return files.path(f"file:{os.path.abspath(text)}") if is_here else target
 
 
 def _is_old(entry: Entry) -> bool:
