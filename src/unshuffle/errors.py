@@ -8,6 +8,8 @@ Messages quote names and values that others chose. As text they have no control 
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
@@ -117,6 +119,35 @@ class SqlProblem(UserError):
 
 class FileProblem(UserError):
     """A path that does not exist, exists already, or is of the wrong kind."""
+
+
+# What to do about an error of the file system.
+_ADVICE = {
+    errno.ENOSPC: "make room there, and run it again",
+    errno.EDQUOT: "make room there, or ask for a larger quota, and run it again",
+    errno.EACCES: "check the permissions of the folder and of what is in it",
+    errno.EPERM: "check the permissions of the folder and of what is in it",
+    errno.EROFS: "write somewhere else, or mount it for writing",
+}
+_OTHER_ADVICE = "check the disk or the file system, and run it again"
+
+
+def disk_problem(what: str, error: OSError, span: Span | None = None) -> FileProblem:
+    """An error of the file system as one message: what could not be done, why, at which file, and what to do."""
+    reason = os.strerror(error.errno) if error.errno is not None else str(error)
+    at = f" ({error.filename})" if error.filename is not None else ""
+    return FileProblem(f"{what}: {reason.lower()}{at}", span, _ADVICE.get(error.errno or 0, _OTHER_ADVICE))
+
+
+@contextmanager
+def disk_problems(what: str, span: Span | None = None) -> Iterator[None]:
+    """Turns errors of the file system into messages for users."""
+    try:
+        yield
+    except ConnectionError:  # to Spark, not to a disk
+        raise
+    except OSError as error:
+        raise disk_problem(what, error, span) from error
 
 
 class StreamProblem(UserError):

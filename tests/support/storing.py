@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from unshuffle.errors import disk_problems
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.properties.layouts.partition_functions import compare_values
 from unshuffle.sstream import LayoutRequest, SortedName, Stream, open_stream, resolve_layout
@@ -58,10 +59,11 @@ def store(
     assert layout.function is not None
     with VersionWriter(storage, str(path), request.overwrite) as writer:
         staging = Path(storage.path) / writer.staging
-        for name, data in _files(rows, layout.function, layout.clustered_by, layout.sorted_by, files, row_group):
-            target = staging / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
+        with disk_problems(f"{str(path)!r} cannot be written"):
+            for name, data in _files(rows, layout.function, layout.clustered_by, layout.sorted_by, files, row_group):
+                target = staging / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(data)
         writer.prepare(layout, layout.function)
         return writer.publish()
 

@@ -74,6 +74,8 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _first_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 

@@ -126,11 +126,14 @@ class LocalStorage:
         """Also removes parent folders that are then empty, up to the stream's own."""
         self.step("remove", name)
         target = os.path.join(self.path, name)
-        if os.path.isdir(target):
+        try:
+            os.remove(target)
+        except FileNotFoundError:
+            pass
+        except (IsADirectoryError, PermissionError):  # the latter for a folder on other systems than Linux
+            if not os.path.isdir(target):
+                raise
             shutil.rmtree(target, ignore_errors=True)
-        else:
-            with suppress(FileNotFoundError):
-                os.remove(target)
         with suppress(OSError):  # a folder is not empty
             while (target := os.path.dirname(target)).startswith(self.path):
                 os.rmdir(target)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from unshuffle.catalog import files
 from unshuffle.catalog.json_files import MAX_BYTES
-from unshuffle.errors import FileProblem, StreamProblem
+from unshuffle.errors import FileProblem, StreamProblem, disk_problem, disk_problems
 from unshuffle.frozen import dataclass
 from unshuffle.sstream.manifest import Manifest, StoredFile
 from unshuffle.sstream.manifest_json import from_bytes, to_bytes
@@ -87,7 +87,9 @@ def open_manifest(storage: Storage, display_path: str, version: int | None = Non
 def _versions(storage: Storage, display_path: str) -> list[int]:
     try:
         return versions(storage)
-    except (OSError, pa.ArrowException) as error:
+    except OSError as error:
+        raise disk_problem(f"{display_path!r} cannot be read", error) from None
+    except pa.ArrowException as error:
         raise FileProblem(f"{display_path!r} cannot be read: {str(error).splitlines()[0]}") from None
 
 
@@ -102,10 +104,10 @@ def read_manifest(storage: Storage, version: int) -> Manifest:
             f"the manifest {storage.path}/{name} is damaged: {error}",
             hint="restore it from a backup; if it is removed, the version before it is the newest",
         ) from None
-    except (IsADirectoryError, PermissionError) as error:
-        raise StreamProblem(
-            f"the manifest {storage.path}/{name} cannot be read: {error.strerror}", hint="check its permissions"
-        ) from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise disk_problem(f"the manifest {storage.path}/{name} cannot be read", error) from None
     return manifest
 
 
@@ -135,13 +137,15 @@ def base_version(storage: Storage, display_path: str, overwrite: bool) -> int:
     """The version that the next one follows; 0 if there is none. Raises if the folder holds something else, or if
     it holds a stream and `overwrite` is false. Files of a writer that died before the first version do not count."""
     existing = _versions(storage, display_path)
+    with disk_problems(f"{display_path!r} cannot be read"):
+        is_other = not existing and (
+            files.is_file(display_path) or any(not _OURS.match(entry.name) for entry in storage.entries())
+        )
     if existing and not overwrite:
         raise FileProblem(
             f"the stream {display_path!r} exists already", hint="add OVERWRITE to make a new version of it"
         )
-    if not existing and (
-        files.is_file(display_path) or any(not _OURS.match(entry.name) for entry in storage.entries())
-    ):
+    if is_other:
         raise FileProblem(
             f"{display_path!r} exists already, and is not a structured stream", hint="write somewhere else"
         )
@@ -165,3 +169,18 @@ def publish(storage: Storage, manifest: Manifest, display_path: str) -> Stream:
             hint="nothing was written; run it again",
         )
     return Stream(storage.path, manifest)
+
+
+def is_of_writer(storage: Storage, version: int, writer: str) -> bool:
+    """Is there a manifest of this version, and is it this writer's? Raises if that cannot be told."""
+    try:
+        return read_manifest(storage, version).writer == writer
+    except FileNotFoundError:
+        return False
+
+
+def withdraw(storage: Storage, version: int, writer: str) -> None:
+    """Removes a version that a writer has published, because another output of its script failed. A newer version of
+    somebody else stays, and then so does this one: it is in the past."""
+    if is_of_writer(storage, version, writer) and versions(storage)[-1:] == [version]:
+        storage.remove(manifest_name(version))

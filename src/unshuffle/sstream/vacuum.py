@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 
-from unshuffle.errors import UserError
+from unshuffle.errors import UserError, disk_problems
 from unshuffle.frozen import dataclass
 from unshuffle.sstream.storage import Storage
 from unshuffle.sstream.store import MANIFESTS, STAGING, manifest_name, open_manifest, read_manifest, versions
@@ -28,6 +28,11 @@ def vacuum(
 ) -> Removed:
     if keep < 1 or not hours >= 0:
         raise UserError("vacuum keeps at least one version, and files for at least 0 hours")
+    with disk_problems(f"{display_path!r} cannot be vacuumed"):
+        return _vacuum(storage, display_path, keep, hours, now)
+
+
+def _vacuum(storage: Storage, display_path: str, keep: int, hours: float, now: float | None) -> Removed:
     newest = open_manifest(storage, display_path).version
     before = (time.time() if now is None else now) - hours * 3600
     entries = storage.entries()

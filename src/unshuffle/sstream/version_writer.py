@@ -17,14 +17,21 @@ from types import TracebackType
 from typing import Literal
 
 from unshuffle.catalog.constraints.constraint import Constraint
-from unshuffle.errors import DeclarationProblem, InternalError, StreamProblem, TypeProblem, UnshuffleError
+from unshuffle.errors import (
+    DeclarationProblem,
+    InternalError,
+    StreamProblem,
+    TypeProblem,
+    UnshuffleError,
+    disk_problems,
+)
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.sstream.check import check, find_violation
 from unshuffle.sstream.file_description import UnreadableFile, describe
 from unshuffle.sstream.layout_request import ResolvedLayout
 from unshuffle.sstream.manifest import Manifest, StoredPartition
 from unshuffle.sstream.storage import Storage
-from unshuffle.sstream.store import STAGING, Stream, base_version, manifest_name, publish, read_manifest
+from unshuffle.sstream.store import STAGING, Stream, base_version, is_of_writer, publish
 
 
 class VersionWriter:
@@ -52,7 +59,8 @@ class VersionWriter:
     def prepare(self, layout: ResolvedLayout, function: HashFunction | RangeFunction, verify: bool = False) -> Manifest:
         """Moves the files to their partitions and makes the manifest. `verify` also checks that every row is in its
         partition, for rows that were partitioned elsewhere."""
-        partitions = self._move_files(function.partitions)
+        with disk_problems(f"{self._display_path!r} cannot be written"):
+            partitions = self._move_files(function.partitions)
         try:
             stored, histogram = describe(
                 self._storage.path, partitions, layout.schema, layout.clustered_by, layout.sorted_by
@@ -111,22 +119,27 @@ class VersionWriter:
                     hint="fix the data or remove the declaration",
                 )
 
+    @property
+    def publication(self) -> tuple[str, int, str]:
+        """What `publish` makes visible: the path, the version and its writer."""
+        return self._storage.path, self._base + 1, self.writer
+
     def publish(self) -> Stream:
-        """Publishes the prepared version."""
+        """Publishes the prepared version. Whether it is published is a matter of its manifest, not of what the file system
+        reported."""
         assert self._manifest is not None
-        stream = publish(self._storage, self._manifest, self._display_path)
+        with disk_problems(f"{self._display_path!r} cannot be written"):
+            try:
+                publish(self._storage, self._manifest, self._display_path)
+            except OSError:
+                if not is_of_writer(self._storage, self._manifest.version, self.writer):
+                    raise
         self._published = True
-        return stream
+        return Stream(self._storage.path, self._manifest)
 
-    def withdraw(self) -> None:
-        """Removes a version that was just published, because another output of the same script failed."""
-        if self._published and self._manifest is not None:
-            self._storage.remove(manifest_name(self._manifest.version))
-            self._published = False
-
-    def discard(self) -> None:
-        """Removes files that were written and not published."""
-        if self._published or self._was_published():
+    def discard(self, after_error: bool = True) -> None:
+        """Removes files that were written and not published. After an error, the version may have been withdrawn."""
+        if (self._published and not after_error) or self._was_published():
             return
         # Leftover files do no harm, and an error here would hide the one that led here.
         with suppress(OSError, UnshuffleError):
@@ -134,13 +147,12 @@ class VersionWriter:
                 self._storage.remove(name)
 
     def _was_published(self) -> bool:
-        """Was the version published although `publish` did not return? In doubt, yes."""
+        """Is the version there? It may be although `publish` did not return, or not be because it was withdrawn. In doubt,
+        yes."""
         if self._manifest is None:
             return False
         try:
-            return read_manifest(self._storage, self._manifest.version).writer == self.writer
-        except FileNotFoundError:
-            return False
+            return is_of_writer(self._storage, self._manifest.version, self.writer)
         except (OSError, UnshuffleError):
             return True
 
@@ -150,5 +162,5 @@ class VersionWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        self.discard()
+        self.discard(after_error=kind is not None)
         return False

@@ -187,18 +187,19 @@ def test_overwrite_and_refusal(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_move_that_fails_undoes_the_others(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from unshuffle.spark.io.hadoop_files import HadoopFiles
     from unshuffle.spark.io.pending_outputs import PendingOutputs
 
     frame = spark.range(2).coalesce(1).toDF("id_1")
     (tmp_path / "a").write_text("old")
-    move = PendingOutputs._move
+    rename = HadoopFiles.rename
 
-    def failing(self: PendingOutputs, source: Any, goal: Any, one: Any) -> None:
+    def failing(self: HadoopFiles, source: Any, goal: Any) -> None:
         if goal.getName() == "b":
             raise FileProblem("no space left")
-        move(self, source, goal, one)
+        rename(self, source, goal)
 
-    monkeypatch.setattr(PendingOutputs, "_move", failing)
+    monkeypatch.setattr(HadoopFiles, "rename", failing)
     with PendingOutputs(spark) as outputs:
         outputs.write(frame, ["id"], target(tmp_path / "a", overwrite=True))
         outputs.write(frame, ["id"], target(tmp_path / "b"))

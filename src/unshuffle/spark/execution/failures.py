@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
-from unshuffle.errors import JobProblem, Span, UserCodeProblem, UserError
+from unshuffle.errors import JobProblem, Span, UserCodeProblem, UserError, disk_problem
 from unshuffle.spark.udf.user_code import MARK
 
 _USER_CODE = re.compile(re.escape(MARK) + r"(\{.*\})")
@@ -37,6 +37,8 @@ def explain_failure(error: Exception, spans: Mapping[str, Span]) -> UserError:
             return UserCodeProblem(told["message"], spans.get(told["where"]))
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return JobProblem("Spark's Java process ended, or cannot be reached", hint="was it short of memory?")
+    if isinstance(error, OSError):
+        return disk_problem("the query failed", error)
     for text in texts:
         if found := _TRACEBACK.search(text):
             return JobProblem(f"Python code in a Spark worker failed: {found[1]}")

@@ -12,13 +12,13 @@ from functools import cache
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from unshuffle.catalog import files
-from unshuffle.errors import UnshuffleError, located
+from unshuffle.errors import UnshuffleError, disk_problems, located
 from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
-from unshuffle.plan.logical import FileTarget, Scan, Script, StreamTarget
+from unshuffle.plan.logical import FileTarget, Output, Scan, Script, StreamTarget
 from unshuffle.plan.sstream_output import layout_request_for
 from unshuffle.properties import Delivered
 from unshuffle.results import Measured, Result
@@ -28,6 +28,7 @@ from unshuffle.spark.execution.metrics import Measurement, measure
 from unshuffle.spark.execution.progress import progress
 from unshuffle.spark.execution.session_settings import isolated_session
 from unshuffle.spark.io import sstream_writer
+from unshuffle.spark.io.commit_record import recover
 from unshuffle.spark.io.pending_outputs import PendingOutputs
 from unshuffle.spark.lowering.baseline import baseline as baseline_translation
 from unshuffle.spark.lowering.lowering import lowering
@@ -84,37 +85,53 @@ def baseline(spark: SparkSession, script: Script, reasons: Sequence[str] = ()) -
 def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple[Result, ...]]:
     """Runs every output and writes it to its target: all of them, or, if anything fails, none."""
     spark = execution.spark
-    counts: list[Callable[[], int]] = []
+    targets = [output.target.path for output in script.outputs if output.target is not None]
+    with disk_problems(f"{', '.join(targets)} cannot be written"):
+        recover(spark, targets)
     with (
         measured(spark) as measurement,
         PendingOutputs(spark) as pending,
         sstream_writer.PendingStreams(spark) as streams,
     ):
-        for output, frame, layout in zip(script.outputs, execution.frames, execution.layouts, strict=True):
-            match output.target:
-                case FileTarget() as target:
-                    counted, count = results.counted(frame)
-                    pending.write(counted, [c.name for c in output.plan.columns], target)
-                case StreamTarget() as target:
-                    with located(output.span):
-                        count = _stream_written(streams, frame, target, layout, script)
-                case None:
-                    counted, count = results.counted(frame)
-                    results.consume(counted)
-            counts.append(count)
-        streams.commit()
-        try:
-            pending.commit()
-        except BaseException:
-            streams.withdraw()
-            raise
+        counts = stage_outputs(execution, script, pending, streams)
+        pending.commit(streams)
     rows = [count() for count in counts]
     shown = []
     for output, frame, number in zip(script.outputs, execution.frames, rows, strict=True):
         path = output.target.path if output.target is not None else None
-        first = tuple(tuple(row) for row in results.first_rows(spark, frame, output))
+        first = tuple(tuple(row) for row in _first_rows(spark, frame, output))
         shown.append(Result(path, tuple(frame.columns), number, first))
     return as_measured([measurement], sum(rows)), tuple(shown)
+
+
+def _first_rows(spark: SparkSession, frame: DataFrame, output: Output) -> list[Row]:
+    """The rows to show. An output is in place by now, so that a failure to read it back is not one of the run."""
+    try:
+        return results.first_rows(spark, frame, output)
+    except Exception:
+        if output.target is None:
+            raise
+        return []
+
+
+def stage_outputs(
+    execution: Execution, script: Script, pending: PendingOutputs, streams: sstream_writer.PendingStreams
+) -> list[Callable[[], int]]:
+    """Runs every output, and writes it where nobody sees it yet. Returns the number of rows of each."""
+    counts: list[Callable[[], int]] = []
+    for output, frame, layout in zip(script.outputs, execution.frames, execution.layouts, strict=True):
+        match output.target:
+            case FileTarget() as target:
+                counted, count = results.counted(frame)
+                pending.write(counted, [c.name for c in output.plan.columns], target)
+            case StreamTarget() as target:
+                with located(output.span):
+                    count = _stream_written(streams, frame, target, layout, script)
+            case None:
+                counted, count = results.counted(frame)
+                results.consume(counted)
+        counts.append(count)
+    return counts
 
 
 def _stream_written(

@@ -8,14 +8,14 @@ manifest back to see whether it is its own.
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from unshuffle.catalog.json_files import MAX_BYTES, checked_size
+from unshuffle.spark.io.hadoop_files import HadoopFiles, as_os_errors
 from unshuffle.spark.shims.gateway import java_array
-from unshuffle.spark.shims.hadoop import hadoop, hadoop_configuration
 from unshuffle.sstream.storage import FileEntry, LocalStorage, Step, Storage, no_step
 
 
@@ -34,11 +34,8 @@ def uri_of(storage: Storage) -> str:
 class HadoopStorage:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
-        self._hadoop = hadoop(spark)
-        self._configuration = hadoop_configuration(spark)
-        unqualified = self._hadoop.fs.Path(path)
-        self._fs = unqualified.getFileSystem(self._configuration)
-        self._root = self._fs.makeQualified(unqualified)
+        self._files = HadoopFiles(spark)
+        self._root = self._files.path(path)
         self.path: str = self._root.toString()
 
     @property
@@ -46,53 +43,48 @@ class HadoopStorage:
         return bool(self._root.toUri().getScheme() == "file")
 
     def _at(self, name: str) -> Any:
-        return self._hadoop.fs.Path(self._root, name) if name else self._root
+        return self._files.inside(self._root, name) if name else self._root
 
     def entries(self, under: str = "") -> list[FileEntry]:
-        if not self._fs.exists(self._at(under)):
+        folder = self._at(under)
+        if not self._files.exists(folder):
             return []
-        found, entries = self._fs.listFiles(self._at(under), True), []
+        entries = []
         start = len(self._root.toUri().getPath().rstrip("/")) + 1
-        while found.hasNext():
-            status = found.next()
-            name = status.getPath().toUri().getPath()[start:]
-            entries.append(FileEntry(name, status.getLen(), status.getModificationTime() / 1000))
+        with as_os_errors(folder):
+            found = self._files.system(folder).listFiles(folder, True)
+            while found.hasNext():
+                status = found.next()
+                name = status.getPath().toUri().getPath()[start:]
+                entries.append(FileEntry(name, status.getLen(), status.getModificationTime() / 1000))
         return sorted(entries, key=lambda entry: entry.name)
 
     def read(self, name: str) -> bytes:
-        if not self._fs.exists(self._at(name)):
-            raise FileNotFoundError(name)
-        stream = self._fs.open(self._at(name))
-        try:
-            return checked_size(bytes(stream.readNBytes(MAX_BYTES + 1)))
-        finally:
-            stream.close()
+        return checked_size(self._files.read(self._at(name), MAX_BYTES + 1))
 
     def create(self, name: str, data: bytes) -> bool:
         folder, _, last = name.rpartition("/")
         hidden = self._at(f"{folder}/.{last}.{secrets.token_hex(6)}")
-        stream = self._fs.create(hidden, True)
-        stream.write(bytearray(data))
-        stream.close()
         try:
+            self._files.write(hidden, data)
             self._rename(hidden, self._at(name))
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getSimpleName() != "FileAlreadyExistsException":
-                raise
+        except FileExistsError:
             return False
         finally:
-            self._fs.delete(hidden, False)
+            with suppress(OSError):  # a leftover hidden file does no harm
+                self._files.delete(hidden)
         return self.read(name) == data
 
     def _rename(self, source: Any, goal: Any) -> None:
-        options = getattr(self._hadoop.fs, "Options$Rename")
-        context = self._hadoop.fs.FileContext.getFileContext(goal.toUri(), self._configuration)
-        context.rename(source, goal, java_array(self._spark, options, []))
+        options = getattr(self._files.hadoop.fs, "Options$Rename")
+        with as_os_errors(goal):
+            context = self._files.hadoop.fs.FileContext.getFileContext(goal.toUri(), self._files.configuration)
+            context.rename(source, goal, java_array(self._spark, options, []))
 
     def move(self, source: str, goal: str) -> None:
-        self._fs.mkdirs(self._at(goal).getParent())
-        if not self._fs.rename(self._at(source), self._at(goal)):
-            raise OSError(f"{source} could not be moved to {goal}")
+        with as_os_errors(self._at(goal)):
+            self._files.system(self._at(goal)).mkdirs(self._at(goal).getParent())
+        self._files.rename(self._at(source), self._at(goal))
 
     def remove(self, name: str) -> None:
-        self._fs.delete(self._at(name), True)
+        self._files.delete(self._at(name))

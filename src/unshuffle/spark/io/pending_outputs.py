@@ -2,28 +2,33 @@
 
 Outputs are written beside their targets, under hidden names, and moved into place together when all of them are complete. A
 job that fails before that leaves every target unchanged. Everything goes through Hadoop's file systems, so any URI that
-Spark can write works. `commit` is as atomic as the file system's rename.
+Spark can write works. If a move fails, the others are undone; if the process dies between two moves, the next run over one of
+the targets undoes them (`commit_record`).
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal
 
+from py4j.protocol import Py4JError
 from pyspark import AccumulatorParam
 from pyspark.accumulators import _accumulatorRegistry
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from unshuffle.errors import FileProblem, Span, TypeProblem
+from unshuffle.catalog.unfinished import OLD, hidden_name
+from unshuffle.errors import FileProblem, Span, TypeProblem, UserError, disk_problems
 from unshuffle.frozen import dataclass
 from unshuffle.operators import Outputter
 from unshuffle.plan.logical import FileTarget, UserClass
+from unshuffle.spark.io.commit_record import Commit, CommitRecord, FileOutput, this_process
 from unshuffle.spark.io.files import spark_format
-from unshuffle.spark.shims.gateway import is_instance
-from unshuffle.spark.shims.hadoop import hadoop, hadoop_configuration
+from unshuffle.spark.io.hadoop_files import HadoopFiles, as_os_errors, write_problems
+from unshuffle.spark.io.sstream_writer import PendingStreams
 from unshuffle.spark.udf import worker
 from unshuffle.spark.udf.user_operators import code_of, shipped
 
@@ -47,55 +52,82 @@ class PendingOutputs:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._hadoop = hadoop(spark)
-        self._configuration = hadoop_configuration(spark)
+        self._files = HadoopFiles(spark)
+        self._run = secrets.token_hex(4)
         self._pending: list[_Pending] = []
 
     def write(self, frame: DataFrame, names: Sequence[str], target: FileTarget, span: Span | None = None) -> None:
         """Runs the job of one output. `names` are the names of the frame's columns, in order; rows keep their order."""
-        pending = self._stage(target, span)
-        self._pending.append(pending)
-        staging = pending.staging.toString()
-        if isinstance(target.format, UserClass):
-            self._write_by_user(frame, names, target.format, pending.staging)
-        else:
-            name, options = spark_format(target.format, span)
-            if name == "text" and [type for _, type in frame.dtypes] != ["string"]:
-                columns = ", ".join(f"{n}:{t}" for n, (_, t) in zip(names, frame.dtypes, strict=True))
-                raise TypeProblem(f"Text() writes one column of strings, not {columns}", span)
-            frame.toDF(*names).write.format(name).options(**options).save(staging)
-        self._drop_checksums(pending.staging)
+        with write_problems(f"{target.path} cannot be written", span):
+            pending = self._stage(target, span)
+            self._pending.append(pending)
+            if isinstance(target.format, UserClass):
+                self._write_by_user(frame, names, target.format, pending.staging)
+            else:
+                name, options = spark_format(target.format, span)
+                if name == "text" and [type for _, type in frame.dtypes] != ["string"]:
+                    columns = ", ".join(f"{n}:{t}" for n, (_, t) in zip(names, frame.dtypes, strict=True))
+                    raise TypeProblem(f"Text() writes one column of strings, not {columns}", span)
+                frame.toDF(*names).write.format(name).options(**options).save(pending.staging.toString())
+            self._drop_checksums(pending.staging)
 
-    def commit(self) -> None:
-        """Moves every output into place, after moving an old one aside. If a move fails, the others are undone."""
+    def commit(self, streams: PendingStreams | None = None) -> None:
+        """Puts every output in place, and publishes the streams of the same script. If something fails, nothing is."""
         for one in self._pending:
-            self._refuse_existing(one)
-        undo: list[tuple[Any, Any]] = []
-        try:
+            with disk_problems(f"{one.path} cannot be written", one.span):
+                self._refuse_existing(one)
+        with disk_problems("the outputs could not be put in place"):
+            commit = self._commit(streams)
+        with self._undone_unless_whole(commit):
+            commit.begin()
+            if streams is not None:
+                streams.publish()
             for one in self._pending:
-                if self._fs(one.target).exists(one.target):
-                    self._move(one.target, one.backup, one)
-                    undo.append((one.backup, one.target))
-                self._move(one.staging, one.target, one)
-                undo.append((one.target, one.staging))
-        except BaseException:
-            for source, goal in reversed(undo):
-                self._fs(source).rename(source, goal)
-            self.discard()
-            raise
-        for one in self._pending:
-            self._delete(one.backup)
+                with disk_problems(f"{one.path} could not be put in place", one.span):
+                    self._put_in_place(one)
+            commit.end()
         self._pending.clear()
+
+    def _commit(self, streams: PendingStreams | None) -> Commit:
+        outputs = tuple(self._output(one) for one in self._pending)
+        published = () if streams is None else streams.outputs()
+        replaced = sum(self._files.exists(one.target) for one in self._pending)
+        record = CommitRecord(self._run, this_process(), outputs, published)
+        return Commit(self._spark, record, is_recorded=len(outputs) + len(published) + replaced > 1)
+
+    def _output(self, one: _Pending) -> FileOutput:
+        parts = [entry.name for entry in self._files.entries(one.staging)]
+        part = next((name for name in parts if name.startswith("part-")), parts[-1] if parts else "")
+        return FileOutput(one.target.toString(), one.staging.toString(), one.backup.toString(), part)
+
+    @contextmanager
+    def _undone_unless_whole(self, commit: Commit) -> Iterator[None]:
+        try:
+            with disk_problems("the outputs could not be put in place"):
+                yield
+        except BaseException as error:
+            try:
+                commit.undo()
+            except (OSError, UserError, Py4JError):
+                raise _half_undone(error, self._pending) from error
+            raise
+
+    def _put_in_place(self, one: _Pending) -> None:
+        if self._files.exists(one.target):
+            self._files.rename(one.target, one.backup)
+        self._files.rename(one.staging, one.target)
 
     def discard(self) -> None:
         """Removes what was written but not committed, and the folders that were made for it."""
+        # Hidden files that are left do no harm, and an error here would hide the one that led here.
         for one in self._pending:
-            self._delete(one.staging)
+            with suppress(OSError, Py4JError):
+                self._files.delete(one.staging)
         for one in self._pending:
-            for folder in one.new_folders:
-                fs = self._fs(folder)
-                if fs.exists(folder) and not fs.listStatus(folder):
-                    fs.delete(folder, False)
+            with suppress(OSError, Py4JError):
+                for folder in one.new_folders:
+                    if self._files.exists(folder) and not self._files.entries(folder):
+                        self._files.delete(folder)
         self._pending.clear()
 
     def __enter__(self) -> PendingOutputs:
@@ -110,24 +142,22 @@ class PendingOutputs:
     # --- one output
 
     def _stage(self, target: FileTarget, span: Span | None) -> _Pending:
-        path = self._hadoop.fs.Path(target.path)
-        path = self._fs(path).makeQualified(path)
+        path = self._files.path(target.path)
         folder = path.getParent()
         if folder is None:
             raise FileProblem(f"{target.path} cannot be an output", span)
         if any(one.target.equals(path) for one in self._pending):
             raise FileProblem(f"two outputs go to {target.path}", span)
-        hidden = f".{path.getName()}.unshuffle-{secrets.token_hex(4)}"
+        hidden = hidden_name(path.getName(), self._run)
         new_folders = []
-        while folder is not None and not self._fs(folder).exists(folder):
+        while folder is not None and not self._files.exists(folder):
             new_folders.append(folder)
             folder = folder.getParent()
-        beside = self._hadoop.fs.Path
         one = _Pending(
             target.path,
             path,
-            beside(path.getParent(), hidden),
-            beside(path.getParent(), f"{hidden}-old"),
+            self._files.beside(path, hidden),
+            self._files.beside(path, f"{hidden}{OLD}"),
             tuple(new_folders),
             target.overwrite,
             span,
@@ -136,7 +166,7 @@ class PendingOutputs:
         return one
 
     def _refuse_existing(self, one: _Pending) -> None:
-        if not one.overwrite and self._fs(one.target).exists(one.target):
+        if not one.overwrite and self._files.exists(one.target):
             raise FileProblem(f"{one.path} exists already", one.span, "write OVERWRITE after its path to replace it")
 
     def _write_by_user(self, frame: DataFrame, names: Sequence[str], user_class: UserClass, staging: Any) -> None:
@@ -150,42 +180,37 @@ class PendingOutputs:
         pieces.write.options(**options).text(staging.toString())
         parts = {f"part-{part:05d}" for part in without_newline.value}
         _accumulatorRegistry.pop(without_newline.aid, None)  # PySpark would keep it for the life of the process
-        for status in self._fs(staging).listStatus(staging):
-            if status.getPath().getName()[: len("part-00000")] in parts:
-                self._cut_last_byte(status)
+        for entry in self._files.entries(staging):
+            if entry.name[: len("part-00000")] in parts:
+                self._cut_last_byte(entry.path)
 
-    def _cut_last_byte(self, status: Any) -> None:
-        path = status.getPath()
-        fs = self._fs(path)
-        shorter = self._hadoop.fs.Path(path.getParent(), f".{path.getName()}.cut")
-        kept = self._hadoop.util.LimitInputStream(fs.open(path), status.getLen() - 1)
-        self._hadoop.io.IOUtils.copyBytes(kept, fs.create(shorter, True), 1 << 20, True)
-        fs.delete(path, False)
-        fs.rename(shorter, path)
+    def _cut_last_byte(self, path: Any) -> None:
+        shorter = self._files.beside(path, f".{path.getName()}.cut")
+        with as_os_errors(path):
+            fs = self._files.system(path)
+            kept = self._files.hadoop.util.LimitInputStream(fs.open(path), fs.getFileStatus(path).getLen() - 1)
+            self._files.hadoop.io.IOUtils.copyBytes(kept, fs.create(shorter, True), 1 << 20, True)
+        self._files.delete(path)
+        self._files.rename(shorter, path)
 
     def _drop_checksums(self, staging: Any) -> None:
         """Removes the hidden checksum files that Hadoop writes beside local files; they confuse other programs."""
-        fs = self._fs(staging)
-        if is_instance(self._spark, fs, "org.apache.hadoop.fs.ChecksumFileSystem"):
-            raw = fs.getRawFileSystem()
-            for status in raw.listStatus(staging):
-                if status.getPath().getName().endswith(".crc"):
-                    raw.delete(status.getPath(), False)
+        with as_os_errors(staging):
+            raw = self._files.raw_system(staging)
+            if raw.getUri().getScheme() == "file":
+                for status in raw.listStatus(staging):
+                    if status.getPath().getName().endswith(".crc"):
+                        raw.delete(status.getPath(), False)
 
-    # --- file systems
 
-    def _fs(self, path: Any) -> Any:
-        return path.getFileSystem(self._configuration)
-
-    def _move(self, source: Any, goal: Any, one: _Pending) -> None:
-        # Hadoop moves a folder *into* a folder that exists.
-        if self._fs(goal).exists(goal) or not self._fs(source).rename(source, goal):
-            raise FileProblem(f"{one.path} could not be put in place", one.span)
-
-    def _delete(self, path: Any) -> None:
-        fs = self._fs(path)
-        if fs.exists(path):
-            fs.delete(path, True)
+def _half_undone(error: BaseException, pending: Sequence[_Pending]) -> FileProblem:
+    """An output that could not be put back is not lost: it is beside its place, and so is the record of the run."""
+    places = ", ".join(one.path for one in pending)
+    reason = error.message if isinstance(error, UserError) else str(error) or type(error).__name__
+    return FileProblem(
+        f"{reason}; then not everything could be put back: {places}",
+        hint="the next run that writes one of them puts it back first; old outputs are beside them, as .NAME.unshuffle-*-old",
+    )
 
 
 class _PartNumbers(AccumulatorParam[list[int]]):

@@ -18,11 +18,14 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.catalog.schema import DataType
+from unshuffle.errors import disk_problems
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import Boundary
 from unshuffle.plan.sql import quote
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.spark.columns import sort_column
+from unshuffle.spark.io.commit_record import StreamOutput, recover
+from unshuffle.spark.io.hadoop_files import write_problems
 from unshuffle.spark.io.hadoop_storage import storage_for, uri_of
 from unshuffle.spark.reader.catalyst_tree import data_type
 from unshuffle.spark.session import temporarily
@@ -57,7 +60,7 @@ class ParquetSizes:
 
 class PendingStreams:
     """The streams that one script writes. Their files are written one stream at a time; `commit` publishes a version of all
-    of them, or of none. As a context manager it removes at the end what was not committed."""
+    of them. As a context manager it removes at the end what was not published."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -75,6 +78,19 @@ class PendingStreams:
         storage: Storage | None = None,
     ) -> Manifest:
         """Writes the files of a stream. `follows` is the version that the rows are computed from, if any."""
+        with write_problems(f"{path!r} cannot be written"):
+            return self._prepare(frame, path, request, follows, input_layout, sizes, storage)
+
+    def _prepare(
+        self,
+        frame: DataFrame,
+        path: str,
+        request: LayoutRequest,
+        follows: int | None,
+        input_layout: InputLayout,
+        sizes: ParquetSizes | None,
+        storage: Storage | None,
+    ) -> Manifest:
         storage = storage or storage_for(self._spark, path)
         layout = resolved_layout(frame, request)
         writer = VersionWriter(storage, path, request.overwrite, follows)
@@ -88,23 +104,16 @@ class PendingStreams:
             # Spark has split a partition among tasks, and each task has sorted its part only.
             self._pending.remove(writer)
             writer.discard()
-            return self.write(frame, path, request, follows=follows, sizes=sizes, storage=storage)
+            return self._prepare(frame, path, request, follows, "none", sizes, storage)
         return manifest
 
-    def commit(self) -> list[Stream]:
-        done: list[Stream] = []
-        try:
-            for writer in self._pending:
-                done.append(writer.publish())
-        except BaseException:
-            self.withdraw()
-            raise
-        return done
+    def publish(self) -> list[Stream]:
+        """Publishes one version after the other. Who publishes several records that before (`commit_record`)."""
+        return [writer.publish() for writer in self._pending]
 
-    def withdraw(self) -> None:
-        """Withdraws what was just committed, because another output failed."""
-        for writer in self._pending:
-            writer.withdraw()
+    def outputs(self) -> tuple[StreamOutput, ...]:
+        """The versions to publish, for the record of a commit."""
+        return tuple(StreamOutput(*writer.publication) for writer in self._pending)
 
     def _write(
         self,
@@ -145,7 +154,7 @@ class PendingStreams:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
         for writer in self._pending:
-            writer.discard()
+            writer.discard(after_error=kind is not None)
         return False
 
 
@@ -160,9 +169,11 @@ def write(
     storage: Storage | None = None,
 ) -> Stream:
     """Writes the rows of a frame as the next version of a stream."""
+    with disk_problems(f"{path!r} cannot be written"):
+        recover(frame.sparkSession, [path])
     with PendingStreams(frame.sparkSession) as pending:
         pending.write(frame, path, request, follows=follows, input_layout=input_layout, sizes=sizes, storage=storage)
-        return pending.commit()[0]
+        return pending.publish()[0]
 
 
 def resolved_layout(frame: DataFrame, request: LayoutRequest) -> ResolvedLayout:

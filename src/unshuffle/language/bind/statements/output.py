@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unshuffle.catalog import files
+from unshuffle.catalog.unfinished import is_unfinished
 from unshuffle.errors import FileProblem, Span, located
 from unshuffle.language.bind.context import BindingContext
 from unshuffle.language.bind.statements import formats
@@ -88,8 +89,8 @@ def _check_replaceable(target: FileTarget | StreamTarget, span: Span | None) -> 
         from unshuffle.sstream.storage import is_local, storage_of
         from unshuffle.sstream.store import base_version
 
-        if is_local(target.path):
+        if is_local(target.path) and not is_unfinished(target.path):
             with located(span):
                 base_version(storage_of(target.path), target.path, target.overwrite)
-    elif files.exists(target.path) and not target.overwrite:
+    elif files.exists(target.path) and not target.overwrite and not is_unfinished(target.path):
         raise FileProblem(f"{target.path!r} exists already", span, "add OVERWRITE to replace it")
