@@ -54,7 +54,7 @@ class Tally:
         self.fallbacks.update(set(reasons))
 
 
-def findings(spark: SparkSession, case: Case, tally: Tally, with_sql: bool = False) -> Iterator[Finding]:
+def findings(spark: SparkSession, case: Case, tally: Tally) -> Iterator[Finding]:
     """Every oracle on one case, whose tables exist."""
     with temporarily(spark, **case.settings):
         frames: list[DataFrame] = []
@@ -68,7 +68,7 @@ def findings(spark: SparkSession, case: Case, tally: Tally, with_sql: bool = Fal
         tally.errors += expected.error is not None
         if frames:
             yield from _against_plain(spark, case, frames[0], expected, tally)
-        if with_sql and case.kind == "sql":
+        if case.kind == "sql":
             yield from _read_by_us(spark, case, expected, not frames, tally)
         if case.partition is not None:
             yield from _partitioned(spark, case, tally)
