@@ -82,13 +82,6 @@ FOUND = (
         tables=("create or replace temporary view t0 as select a, s from values ('a', 1), ('2', 2) as v(s, a)",),
         text="select named_struct('q', a) as n, s as m from t0 where 1 = 0",
     ),
-    # A cast of ours failed where ANSI was off, and a cast of Spark's inside it returned NULL.
-    Found(
-        kind="sql",
-        tables=("create or replace temporary view t0 as select a, s from values ('a', 1), ('2', 2) as v(s, a)",),
-        text="select cast(s as int) as n, a / 0 as m from t0",
-        settings={"spark.sql.ansi.enabled": "false"},
-    ),
     # Rows that are drawn by a seed depend on how their input is partitioned.
     Found(
         kind="frame",
