@@ -13,11 +13,11 @@ RUN := $(BIN)/python -m
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 # The tests of what touches Spark's internals, and other Sparks to run them on than the newest.
 SPARK_VERSIONS := 4.1 4.2
-SPARK_TESTS := tests/spark/reader/test_dataframes.py tests/spark/lowering/test_lowering.py tests/spark/lowering/test_aggregation_trees.py tests/spark/lowering/test_partial_aggregates_below_joins.py tests/spark/execution/test_session_settings.py tests/spark/execution/test_metrics.py tests/spark/execution/test_cluster.py tests/spark/shims tests/spark/test_optimize.py tests/spark/test_user_sessions.py
+SPARK_TESTS := tests/spark/reader/test_dataframes.py tests/spark/lowering/test_lowering.py tests/spark/lowering/test_aggregation_trees.py tests/spark/lowering/test_partial_aggregates_below_joins.py tests/spark/execution/test_session_settings.py tests/spark/execution/test_metrics.py tests/spark/execution/test_cluster.py tests/spark/shims tests/spark/test_optimize.py tests/spark/test_user_sessions.py tests/spark/test_shared_session.py
 BENCHMARKS := benchmarks/properties.py benchmarks/connection_maps.py benchmarks/optimize.py benchmarks/execute.py benchmarks/streams.py benchmarks/super_operators.py benchmarks/partition_writing.py benchmarks/calibrate.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv java demo demo-data test test-fast test-spark-versions plans check format docs bench soak completeness mutants hunt clean
+.PHONY: help setup venv java demo demo-data test test-fast test-spark-versions plans check format docs bench soak completeness mutants hunt load clean
 MAKEFLAGS += --no-print-directory
 .SILENT:
 
@@ -101,8 +101,13 @@ mutants: venv ## Break the code in small ways and see that a test notices each
 	$(BIN)/python tools/mutants.py
 
 MINUTES ?= 10
+QUERIES ?= 5000
 hunt: venv java ## Hunt for wrong answers with random tables, queries and settings, for MINUTES=10
 	$(BIN)/python tools/hunt.py --minutes $(MINUTES)
+
+load: venv java ## Put one session under load: 16 threads for MINUTES=10, then a long life of QUERIES=5000
+	$(BIN)/python tools/load.py --threads 16 --minutes $(MINUTES)
+	$(BIN)/python tools/load.py --queries $(QUERIES)
 
 clean: ## Remove .venv, caches and what the examples wrote
 	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info \

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
+TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *PAGES]
 
 _LINK = re.compile(r"\]\((?P<path>[^()\s#:]*)(?:#(?P<anchor>[^()\s]*))?\)")
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -68,7 +68,7 @@ def test_the_site_has_every_page() -> None:
     listed = set(
         re.findall(r"^ +- (?:[^:\n]+: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
     )
-    generated = {"contributing.md", "changelog.md"}
+    generated = {"contributing.md", "changelog.md", "security.md"}
     assert listed - generated == {page.relative_to(DOCS).as_posix() for page in PAGES}
 
 

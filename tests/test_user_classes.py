@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from unshuffle import user_classes
 from unshuffle.errors import Source, UserCodeProblem
 from unshuffle.operators import Processor, Reducer
 from unshuffle.plan.expressions import Value
@@ -124,3 +125,13 @@ def test_a_package_and_an_installed_module(tmp_path: Path) -> None:
     assert load(using(tmp_path, "P", module="kit.deep"), Reducer).__module__ == "kit.other"
     with pytest.raises(UserCodeProblem, match=r"unshuffle.operators.Reducer defines neither"):
         load(using(tmp_path, "Reducer", module="unshuffle.operators"), Reducer)
+
+
+def test_modules_of_many_folders_do_not_pile_up(tmp_path: Path) -> None:
+    for number in range(user_classes._MOST_LOADED + 3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "mine.py").write_text(GRAMS)
+        load(using(folder, "Grams", n=2), Processor)
+    assert len(user_classes._loaded) == user_classes._MOST_LOADED
+    assert any(str(tmp_path / str(user_classes._MOST_LOADED + 2)) in folders for _, folders in user_classes._loaded)

@@ -1,6 +1,6 @@
 """A hook of MkDocs that brings files from outside docs/ into the site. See mkdocs.yml.
 
-- CONTRIBUTING.md and CHANGELOG.md become pages, the results of benchmarks become files.
+- CONTRIBUTING.md, CHANGELOG.md and SECURITY.md become pages, the results of benchmarks become files.
 - Links to what is not on the site (source files, folders) become plain text.
 """
 
@@ -18,15 +18,16 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 
 # Files of the repository outside docs/, and where the site has them.
-PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "README.md": "index.md"}
+ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
+PAGES = {**ROOT_PAGES, "README.md": "index.md"}
 RESULTS = "benchmarks/results"
 
 LINK = re.compile(r"(?P<image>!?)\[(?P<label>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<path>[^()#\s:]+)(?P<anchor>#[^()\s]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
-        files.append(File.generated(config, PAGES[name], content=(ROOT / name).read_text(encoding="utf-8")))
+    for name, uri in ROOT_PAGES.items():
+        files.append(File.generated(config, uri, content=(ROOT / name).read_text(encoding="utf-8")))
     for result in sorted((ROOT / RESULTS).iterdir()):
         if result.suffix in (".json", ".png"):
             files.append(File.generated(config, f"{RESULTS}/{result.name}", abs_src_path=str(result)))
@@ -35,7 +36,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     uri = page.file.src_uri
-    here = ROOT if uri in ("contributing.md", "changelog.md") else (DOCS / uri).parent
+    here = ROOT if uri in ROOT_PAGES.values() else (DOCS / uri).parent
     site_folder = os.path.dirname(uri)
     return _linked_inside_site(markdown, here, site_folder, files)
 

@@ -2,6 +2,8 @@
 
 A `UserError` says what is wrong, where (file, line, column, with the text underlined) and what to try. The command line
 prints it and exits with 2. An `InternalError` names the broken invariant; the command exits with 1.
+
+Messages quote names and values that others chose. As text they have no control characters, so a terminal only shows them.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import field
 
 from unshuffle.frozen import dataclass
+from unshuffle.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,13 @@ class Span:
         """The first line of the span, with the span underlined."""
         begin = self.source.text.rfind("\n", 0, self.start) + 1
         end = self.source.text.find("\n", self.start)
-        line = self.source.text[begin : end if end >= 0 else len(self.source.text)]
-        width = max(1, min(self.end - begin, len(line)) - (self.start - begin))
+        line = self.source.text[begin : end if end >= 0 else len(self.source.text)].removesuffix("\r")
+        before, marked = (printable(part) for part in (line[: self.start - begin], line[self.start - begin :]))
+        width = max(1, len(printable(line[self.start - begin : self.end - begin])))
         # Tabs are repeated below tabs, so that the marks are aligned with the text.
-        indent = "".join("\t" if c == "\t" else " " for c in line[: self.start - begin])
+        indent = "".join("\t" if c == "\t" else " " for c in before)
         number = str(self.line)
-        return f"  {number} | {line}\n  {' ' * len(number)} | {indent}{'^' * width}"
+        return f"  {number} | {before}{marked}\n  {' ' * len(number)} | {indent}{'^' * width}"
 
 
 class UnshuffleError(Exception):
@@ -82,7 +86,7 @@ class UserError(UnshuffleError):
             lines.append(self.span.underlined())
         if self.hint:
             lines.append(f"  {self.hint}")
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 @contextmanager
@@ -139,7 +143,7 @@ class InternalError(UnshuffleError):
     """A broken invariant of this package, never the user's fault."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(f"{message} (a fault in unshuffle, not in your query; please report it)")
+        super().__init__(printable(f"{message} (a fault in unshuffle, not in your query; please report it)"))
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:

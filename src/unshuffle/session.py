@@ -166,6 +166,7 @@ class Session:
         keys: Sequence[Sequence[str]] = (),
         dependencies: Sequence[tuple[Sequence[str], Sequence[str]]] = (),
         overwrite: bool = False,
+        follows: int | None = None,
         params: Params | None = None,
     ) -> Stream:
         """Stores rows as a structured stream, clustered by a hash of some columns, or by ranges of them. `what` is a
@@ -173,7 +174,10 @@ class Session:
 
         Without `partitions`, the number of partitions follows from the size of the rows. Ranges are chosen for partitions of
         about equal size, unless `boundaries` gives them. `reference` is another stream, whose partitioning is repeated.
-        Keys and dependencies are checked on the rows. An existing stream gets a new version if `overwrite` is set."""
+        Keys and dependencies are checked on the rows. An existing stream gets a new version if `overwrite` is set.
+
+        `follows` is the version of this stream that the rows were computed from: if it is no longer the newest, nothing is
+        written. For a file with a query it is the version that the query reads."""
         self.pipeline.connection.refuse_connect("writing a structured stream")
         from unshuffle.sstream import LayoutRequest, open_stream, resolve_layout
         from unshuffle.sstream.layout_request import sorted_names
@@ -190,19 +194,20 @@ class Session:
             overwrite,
         )
         if not isinstance(what, str | Path):
-            return self._write_frame(what, str(path), request)
+            return self._write_frame(what, str(path), request, follows)
         script = self.pipeline.bind_rows(what, params)
         columns = [(column.name, column.type) for column in script.outputs[0].plan.columns]
         if all(type is not None for _, type in columns):  # then a mistake is found before anything runs
             resolve_layout(request, columns, open_stream(request.reference) if request.reference is not None else None)
-        from unshuffle.spark.execution.run import failures_explained
+        from unshuffle.spark.execution.run import failures_explained, version_read
         from unshuffle.spark.io import sstream_writer
 
+        follows = version_read(script, str(path)) if follows is None else follows
         with failures_explained(script), self.pipeline.executing(script) as execution:
             self._remember(execution)
-            return sstream_writer.write(execution.frames[0], str(path), request)
+            return sstream_writer.write(execution.frames[0], str(path), request, follows=follows)
 
-    def _write_frame(self, frame: DataFrame, path: str, request: LayoutRequest) -> Stream:
+    def _write_frame(self, frame: DataFrame, path: str, request: LayoutRequest, follows: int | None) -> Stream:
         if self.pipeline.connection.current is None:
             self.pipeline.connection.use(frame.sparkSession)
         from unshuffle.spark.execution.run import failures_explained
@@ -210,7 +215,7 @@ class Session:
         from unshuffle.spark.io import sstream_writer
 
         with failures_explained(Script(())):
-            return sstream_writer.write(in_own_session(frame), path, request)
+            return sstream_writer.write(in_own_session(frame), path, request, follows=follows)
 
     def read_stream(self, path: str | Path) -> DataFrame:
         """The rows of the newest version of a structured stream. The DataFrame keeps reading that version."""

@@ -23,7 +23,8 @@ from unshuffle.plan.logical import UserClass
 _Stamp = tuple[str, int, int]  # a file, when it was changed, its size
 
 _lock = RLock()
-_loaded: dict[tuple[str, tuple[str, ...]], tuple[ModuleType, frozenset[_Stamp]]] = {}
+_loaded: dict[tuple[str, tuple[str, ...]], tuple[ModuleType, frozenset[_Stamp]]] = {}  # the last ones
+_MOST_LOADED = 64
 
 
 def load(user_class: UserClass, base: type[UserOperator]) -> type[UserOperator]:
@@ -87,7 +88,10 @@ def _module(user_class: UserClass) -> ModuleType:
                 module = importlib.import_module(user_class.module)
         except (Exception, SystemExit) as error:
             raise _import_problem(error, user_class, folders) from error
+        _loaded.pop(key, None)
         _loaded[key] = (module, frozenset(filter(None, map(_stamp, fresh))))
+        if len(_loaded) > _MOST_LOADED:
+            del _loaded[next(iter(_loaded))]
         return module
 
 

@@ -40,6 +40,8 @@ def test_constants_that_a_file_omits_have_their_defaults(tmp_path: Path) -> None
         ({"machine": {"send_row": "fast"}}, "send_row is 'fast'"),
         ({"machine": {"send_row": -1}}, "send_row is -1"),
         ({"machine": {"send_row": True}}, "send_row is True"),
+        ({"machine": {"send_row": 10**400}}, "send_row is a very large number"),
+        ({"machine": {"cores": 10**400}}, "cores is a very large number"),
         ('{"machine": {"send_row": NaN}}', "send_row is nan"),
         ('{"machine": {"task": 1e999}}', "task is inf"),
         ({"machine": {"task_memory": 0}}, "more than 0"),

@@ -41,8 +41,9 @@ def manifests(draw: st.DrawFn) -> Manifest:
     else:
         cuts = [row[: draw(st.integers(1, len(row)))] for row in rows]
         function = range_function(Ranges(keys, tuple(sorted(cuts, key=KeyOrder(keys).row))))
-    group = RowGroup(4, 100, len(rows), rows[0], rows[-1])
-    file = StoredFile("p=0/part-é.parquet", 1000, 2**32 - 1, (group, group))
+    rows.sort(key=KeyOrder(keys).row)
+    groups = RowGroup(4, 100, len(rows), rows[0], rows[-1]), RowGroup(104, 100, 1, rows[-1], rows[-1])
+    file = StoredFile("p=0/part-é.parquet", 1000, 2**32 - 1, groups)
     partitions = (StoredPartition((file,)), *(StoredPartition(),) * (function.partitions - 1))
     first = schema[0][0]
     return Manifest(

@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.storing import VALUES, by, store, table_of
+from tests.support.storing import VALUES, by, store, table_of, write_file
 from unshuffle.catalog.constraints.constraint import DeclaredDependency, DeclaredKey
 from unshuffle.errors import DeclarationProblem, FileProblem, StreamProblem
 from unshuffle.partitions import KeyColumn, KeyOrder
-from unshuffle.sstream import LayoutRequest, open_stream, storage_of
+from unshuffle.sstream import LayoutRequest, footer_statistics, open_stream, resolve_layout, storage_of
 from unshuffle.sstream.check import check
 from unshuffle.sstream.footer_statistics import statistics_of
 from unshuffle.sstream.order import first_descent
+from unshuffle.sstream.storage import LocalStorage
 from unshuffle.sstream.store import versions
+from unshuffle.sstream.version_writer import VersionWriter
 
 ROWS = pa.table({"a": pa.array([5, 1, None, 3, 3, 2, 8, 1], pa.int64()), "b": list("hgfedcba")})
 OTHER = pa.table({"a": pa.array([9, 9], pa.int64()), "b": ["x", "y"]})
@@ -115,6 +117,31 @@ def test_of_two_writers_one_wins_and_the_other_leaves_nothing(tmp_path: Path) ->
     assert {entry.name for entry in storage_of(str(path)).entries() if not entry.name.startswith("_stream/")} == named
 
 
+def test_rows_computed_from_a_version_follow_that_version(tmp_path: Path) -> None:
+    storage = storage_of(str(tmp_path / "x.ss"))
+    store(tmp_path / "x.ss", ROWS, HASHED)
+    store(tmp_path / "x.ss", OTHER, HASHED)
+    VersionWriter(storage, "x.ss", overwrite=True, follows=2).discard()
+    with pytest.raises(StreamProblem, match="now has version 2, and the rows are computed from version 1"):
+        VersionWriter(storage, "x.ss", overwrite=True, follows=1)
+
+
+def test_files_of_uncommitted_attempts_are_not_published(tmp_path: Path) -> None:
+    """An executor that the driver has given up may write on after the others have finished."""
+    storage = LocalStorage(str(tmp_path / "x.ss"))
+    layout = resolve_layout(LayoutRequest(by("a"), partitions=1), [("a", pa.int64())], None)
+    with VersionWriter(storage, "x.ss", overwrite=False) as writer:
+        staging = Path(storage.path) / writer.staging
+        for folder in ("_p=0", "_temporary/0/_temporary/attempt_2026_m_000000_0/_p=0"):
+            (staging / folder).mkdir(parents=True)
+            write_file(staging / folder / "part-00000.parquet", pa.table({"a": pa.array([1, 2], pa.int64())}))
+        assert layout.function is not None
+        assert writer.prepare(layout, layout.function).rows == 2
+        stream = writer.publish()
+    assert table_of(stream) == [(1,), (2,)]
+    assert not (Path(storage.path) / "_new").exists()
+
+
 def test_declarations_are_checked_on_the_rows(tmp_path: Path) -> None:
     path = tmp_path / "x.ss"
     with pytest.raises(DeclarationProblem, match="a = 1 in 2 rows"):
@@ -137,3 +164,19 @@ def test_column_order_agrees_with_row_order(
     place = KeyOrder(keys).row
     expected = next((i for i in range(1, len(rows)) if place(rows[i - 1]) > place(rows[i])), None)
     assert first_descent(columns, keys) == expected
+
+
+def test_statistics_of_versions_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Footers of wide files are large, and a session that lives long reads many versions."""
+    footer_statistics._COMPUTED.clear()
+    monkeypatch.setattr(footer_statistics, "_MOST_COMPUTED", 3)
+    read: list[str] = []
+    usual = footer_statistics.read_footer
+    monkeypatch.setattr(footer_statistics, "read_footer", lambda path: read.append(path) or usual(path))
+    streams = [store(tmp_path / "x.ss", ROWS, HASHED) for _ in range(5)]
+    for stream in streams:
+        assert statistics_of(stream) == statistics_of(stream)
+    assert len(read) == sum(len(stream.paths) for stream in streams)
+    assert len(footer_statistics._COMPUTED) == 3
+    statistics_of(streams[-1])
+    assert len(read) == sum(len(stream.paths) for stream in streams)

@@ -13,7 +13,7 @@ from unshuffle.errors import UserError
 from unshuffle.sstream import LayoutRequest, open_stream, storage_of
 from unshuffle.sstream.check import check
 from unshuffle.sstream.storage import LocalStorage
-from unshuffle.sstream.store import versions
+from unshuffle.sstream.store import manifest_name, versions
 from unshuffle.sstream.vacuum import vacuum
 
 ROWS = pa.table({"a": [1, 2, 3]})
@@ -80,6 +80,24 @@ def test_an_interrupted_vacuum_leaves_every_version_complete(path: str) -> None:
             for version in versions(storage_of(path)):
                 assert check(open_stream(path, version)) == ()
     assert versions(storage_of(path)) == [4]
+
+
+def test_two_vacuums_do_not_hinder_each_other(path: str) -> None:
+    """The other one removes a version that this one keeps, before this one reads its manifest."""
+
+    class Interrupted(LocalStorage):
+        def read(self, name: str) -> bytes:
+            if name == manifest_name(3):
+                vacuum(LocalStorage(path), path, hours=0)
+            return super().read(name)
+
+    assert vacuum(Interrupted(path), path, keep=2, hours=0).versions == (1, 2)
+    assert versions(storage_of(path)) == [4]
+    assert check(open_stream(path)) == ()
+    assert {entry.name for entry in storage_of(path).entries()} == {
+        manifest_name(4),
+        *(file.path for file in open_stream(path).manifest.files()),
+    }
 
 
 def test_at_least_one_version_is_kept(path: str) -> None:

@@ -45,6 +45,9 @@ _NESTED = ("array", "map", "struct")
 _UNSUPPORTED = ("variant", "geometry", "geography")
 _YEAR_MONTH_FIELDS = ("year", "month")
 _DAY_TIME_FIELDS = ("day", "hour", "minute", "second")
+_MAX_DEPTH = 100  # of nested types. Arrow, Spark and Python all recurse on them
+_MAX_NUMBER = 9  # digits
+_MAX_SHOWN = 200
 
 
 def from_spark_name(text: str) -> pa.DataType:
@@ -63,11 +66,12 @@ class _TypeName:
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens: list[str] = []
-        position = 0
-        while text[position:].strip():
+        self._depth = 0
+        position, end = 0, len(text.rstrip())
+        while position < end:
             token = self._TOKEN.match(text, position)
             if token is None:
-                raise self._error(f"unexpected {text[position:].strip()[0]!r}")
+                raise self._error(f"unexpected {text[position : position + 80].strip()[:1]!r}")
             self._tokens.append(token.group().strip())
             position = token.end()
         self._tokens.reverse()
@@ -79,6 +83,14 @@ class _TypeName:
         return type
 
     def _type(self) -> pa.DataType:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise self._error(f"nested deeper than {_MAX_DEPTH} types")
+        type = self._any_type()
+        self._depth -= 1
+        return type
+
+    def _any_type(self) -> pa.DataType:
         word = self._word()
         match word:
             case "array":
@@ -175,9 +187,11 @@ class _TypeName:
 
     def _number(self) -> int:
         token = self._next()
-        if not token.isdecimal():
+        if not token.isdecimal() or len(token) > _MAX_NUMBER:
             raise self._error(f"expected a number, not {token!r}")
         return int(token)
 
     def _error(self, problem: str) -> ValueError:
-        return ValueError(f"not a type name: {self._text.strip()!r}: {problem}")
+        text = self._text.strip()
+        name = repr(text) if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]!r}..."
+        return ValueError(f"not a type name: {name}: {problem}")

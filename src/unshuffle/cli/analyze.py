@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unshuffle.cli import options
-from unshuffle.cli.console import err, escape, out
+from unshuffle.cli.console import err, escape, out, print_json
 from unshuffle.cli.options import Commands
 from unshuffle.cli.progress import analysis_progress
 
@@ -29,7 +28,7 @@ def analyze(paths: list[str], catalog: Path | None, as_json: bool) -> None:
     with Session(catalog=catalog) as session, analysis_progress() as step:
         tables = session.analyze(*paths, step=step)
     if as_json:
-        print(json.dumps([_table_json(table) for table in tables], indent=1, ensure_ascii=False))
+        print_json([_table_json(table) for table in tables])
         return
     for table in tables:
         _print_table(table)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from unshuffle.printable import json_text, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,10 +32,14 @@ def err() -> Console:
 
 
 def escape(text: str) -> str:
-    """Text that Rich prints as it is, brackets included."""
+    """Text that Rich prints as it is, brackets included, and that the terminal only shows."""
     from rich.markup import escape
 
-    return escape(text)
+    return escape(printable(text))
+
+
+def print_json(content: Any) -> None:
+    print(json_text(content))
 
 
 def new_table(*headers: str) -> Table:
@@ -53,4 +59,4 @@ def print_error(message: str) -> None:
 
 def print_fallbacks(fallbacks: Sequence[str]) -> None:
     for reason in fallbacks:
-        err().print(f"Note: {reason}", style="dim", markup=False, highlight=False)
+        err().print(f"Note: {printable(reason)}", style="dim", markup=False, highlight=False)

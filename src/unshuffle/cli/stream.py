@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
 from unshuffle.cli import options
-from unshuffle.cli.console import err, escape, new_table, out, print_error
+from unshuffle.cli.console import err, escape, new_table, out, print_error, print_json
 from unshuffle.cli.options import Commands, parse_params, print_help
 from unshuffle.cli.progress import row_progress
 from unshuffle.errors import UserError
@@ -134,7 +133,7 @@ def inspect(path: str, version: int | None, as_json: bool) -> None:
     manifest = stream.manifest
     existing = versions(storage_of(path))
     if as_json:
-        print(json.dumps({"path": stream.path, "versions": existing, **encode(manifest)}, indent=1, ensure_ascii=False))
+        print_json({"path": stream.path, "versions": existing, **encode(manifest)})
         return
     out().print(f"{_headline(path, stream)}[dim]; versions: {', '.join(map(str, existing))}[/dim]")
     for label, text in _layout_lines(manifest):
@@ -155,7 +154,7 @@ def check(path: str, version: int | None, as_json: bool) -> None:
     if as_json:
         fault_list = [{"message": fault.message, "file": fault.file, "row": fault.row} for fault in faults]
         header = {"path": stream.path, "version": stream.version, "rows": stream.manifest.rows}
-        print(json.dumps({**header, "ok": not faults, "faults": fault_list}, indent=1, ensure_ascii=False))
+        print_json({**header, "ok": not faults, "faults": fault_list})
     elif faults:
         for fault in faults:
             print_error(str(fault))

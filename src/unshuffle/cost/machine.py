@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import field, fields
-from math import ceil, isfinite
+from math import ceil
 from pathlib import Path
 from typing import Any
 
+from unshuffle.catalog.json_files import MAX_COUNT, shown
 from unshuffle.constants import COST, MachineConstants
 from unshuffle.errors import FileProblem, UserError, did_you_mean
 from unshuffle.frozen import dataclass
@@ -95,10 +96,10 @@ def _constants(path: Path) -> dict[str, Any]:
 def _check(path: str | Path, name: str, value: Any) -> None:
     least_count = {"cores": 1, "most_files": 0, "fan_in": 2}.get(name)
     if least_count is not None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least_count:
-            raise UserError(f"{path}: {name} is {value!r}, and must be a whole number from {least_count}")
+        if not isinstance(value, int) or isinstance(value, bool) or not least_count <= value <= MAX_COUNT:
+            raise UserError(f"{path}: {name} is {shown(value)}, and must be a whole number from {least_count}")
         return
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     least = "more than 0" if name.endswith(("_bytes", "_memory")) else "0 or more"
-    if not is_number or not isfinite(value) or value < 0 or (value == 0 and least == "more than 0"):
-        raise UserError(f"{path}: {name} is {value!r}, and must be a number, {least}")
+    if not is_number or not 0 <= value <= MAX_COUNT or (value == 0 and least == "more than 0"):
+        raise UserError(f"{path}: {name} is {shown(value)}, and must be a number, {least}")

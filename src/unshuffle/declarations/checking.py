@@ -154,7 +154,8 @@ class ConstraintChecker:
 
     def _results_for(self, root: str, stored: bool = True) -> CheckResults:
         if root not in self._results:
-            self._results[root] = CheckResults(root, check_results_path(root, self._catalog) if stored else None)
+            new = CheckResults(root, check_results_path(root, self._catalog) if stored else None)
+            self._results.setdefault(root, new)  # another thread may have been faster
         return self._results[root]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Literal
 
 from unshuffle.catalog import files
@@ -51,7 +52,8 @@ class Declarations:
         on_progress: CheckProgress | None = None,
     ) -> None:
         self._checker = ConstraintChecker(catalog, counter, on_progress)
-        self._on_tables: list[_TableConstraint] = []
+        self._on_tables: list[_TableConstraint] = []  # replaced, never changed: queries of other threads read it
+        self._lock = Lock()
 
     def declare(self, label: str, rowset: Scan | TableScan, constraint: Constraint, mode: CheckMode) -> None:
         """Adds a constraint on a table for all later queries, after checking it."""
@@ -62,8 +64,11 @@ class Declarations:
         if mode == "data":
             self._check(DeclaredConstraint(label, rowset, constraint))
         new = _TableConstraint(label, paths, name, constraint, mode == "trust")
-        others = [each for each in self._on_tables if replace(each, is_trusted=new.is_trusted) != new]
-        self._on_tables = [*others, new]
+        with self._lock:
+            known = [replace(each, is_trusted=new.is_trusted) for each in self._on_tables]
+            # Declared again, it keeps its place: what `explain` lists does not depend on it.
+            at = known.index(new) if new in known else len(known)
+            self._on_tables = [*self._on_tables[:at], new, *self._on_tables[at + 1 :]]
 
     def attach(self, rowset: Leaf) -> tuple[Leaf, list[DeclaredConstraint]]:
         """The rowset with the facts declared on its table, or on a folder that contains its files; and the constraints

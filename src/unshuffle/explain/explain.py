@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from json import dumps
 from typing import Literal
 
 from unshuffle.explain.phrases import numbers
@@ -20,6 +19,7 @@ from unshuffle.explain.why import Reasons
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan.logical import Declared, Script
 from unshuffle.plan.physical import Exchange
+from unshuffle.printable import json_text, printable
 
 ExplainFormat = Literal["text", "json", "dot", "html"]
 
@@ -42,7 +42,7 @@ def physical(
             explanation["declared"] = render_json.declared_json(declared)
             if len(plans) > 1:
                 explanation["plans"] = ranked_json(plans)
-            return dumps(explanation, indent=2, ensure_ascii=False)
+            return json_text(explanation, indent=2)
         case "dot":
             return dot(drawing.roots())
         case "html":
@@ -58,14 +58,14 @@ def physical(
                 parts[-1] += "\nUse --why to see what requires each of them, and what would make it unnecessary."
             if len(plans) > 1:
                 parts.append(ranked_text(plans))
-            return "\n\n".join(parts)
+            return printable("\n\n".join(parts))
 
 
 def logical(title: str, script: Script, format: ExplainFormat) -> str:
     """A bound script, before it is optimized."""
     match format:
         case "json":
-            return dumps(render_json.logical_explanation(script), indent=2, ensure_ascii=False)
+            return json_text(render_json.logical_explanation(script), indent=2)
         case "dot":
             return dot(tree(script))
         case "html":
@@ -73,7 +73,7 @@ def logical(title: str, script: Script, format: ExplainFormat) -> str:
         case "text":
             fallbacks = [f"Falls back to Spark: {node.reason}." for node in script.foreign]
             notes = [*_declared(script.declared), *fallbacks]
-            return "\n".join([text(tree(script)), *(["", *notes] if notes else [])])
+            return printable("\n".join([text(tree(script)), *(["", *notes] if notes else [])]))
 
 
 def _declared(declared: Sequence[Declared]) -> Iterator[str]:

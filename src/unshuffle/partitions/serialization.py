@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from unshuffle.catalog.json_files import as_list, as_number, flag, text
 from unshuffle.catalog.json_values import decoded_value, encoded_value
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.catalog.types import spark_name
@@ -23,6 +24,8 @@ from unshuffle.partitions.values import SortedKey
 
 Json = Any
 _Read = TypeVar("_Read")
+
+_MAX_BUCKETS = 10_000  # many more than any histogram has; the time of an estimate grows with them
 
 
 def ranges_to_json(ranges: Ranges) -> dict[str, Json]:
@@ -54,40 +57,51 @@ def interval_from_json(shown: Json) -> KeyInterval:
 def _reading(what: str, read: Callable[[Json], _Read], shown: Json) -> _Read:
     try:
         return read(shown)
-    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise ValueError(f"not a valid encoding of {what}: {error}") from error
 
 
 def _ranges(shown: Json) -> Ranges:
-    return Ranges(_keys(shown["keys"]), tuple(_boundary(each) for each in shown["boundaries"]))
+    keys = _keys(shown["keys"])
+    return Ranges(keys, tuple(_boundary(each, keys) for each in as_list(shown["boundaries"], "boundaries")))
 
 
 def _histogram(shown: Json) -> KeyHistogram:
-    buckets = (Bucket(_interval(each[:2]), float(each[2])) for each in shown["buckets"])
-    return KeyHistogram(_keys(shown["keys"]), tuple(buckets))
+    keys = _keys(shown["keys"])
+    return KeyHistogram(keys, tuple(_bucket(each, keys) for each in as_list(shown["buckets"], "buckets", _MAX_BUCKETS)))
 
 
-def _interval(shown: Json) -> KeyInterval:
-    low, high = shown
-    return KeyInterval(START if low is None else _cut(low), END if high is None else _cut(high))
+def _bucket(shown: Json, keys: Sequence[SortedKey]) -> Bucket:
+    low, high, rows = as_list(shown, "a bucket")
+    return Bucket(_interval([low, high], keys), as_number(rows, "the rows of a bucket"))
+
+
+def _interval(shown: Json, keys: Sequence[SortedKey] | None = None) -> KeyInterval:
+    low, high = as_list(shown, "an interval")
+    return KeyInterval(START if low is None else _cut(low, keys), END if high is None else _cut(high, keys))
 
 
 def _encoded_cut(cut: Cut) -> Json:
     return {"after": _encoded(cut.values)} if cut.after else _encoded(cut.values)
 
 
-def _cut(shown: Json) -> Cut:
-    return Cut(_boundary(shown["after"]), after=True) if isinstance(shown, dict) else Cut(_boundary(shown))
+def _cut(shown: Json, keys: Sequence[SortedKey] | None) -> Cut:
+    if isinstance(shown, dict):
+        return Cut(_boundary(shown["after"], keys), after=True)
+    return Cut(_boundary(shown, keys))
 
 
 def _encoded(values: Boundary) -> list[Json]:
     return [encoded_value(value) for value in values]
 
 
-def _boundary(shown: Json) -> Boundary:
-    if not isinstance(shown, list):
-        raise ValueError(f"{shown!r} is not a boundary")
-    return tuple(decoded_value(value) for value in shown)
+def _boundary(shown: Json, keys: Sequence[SortedKey] | None) -> Boundary:
+    values = as_list(shown, "a boundary")
+    if keys is None:
+        return tuple(decoded_value(value) for value in values)
+    if len(values) > len(keys):
+        raise ValueError(f"{len(values)} values for a key of {len(keys)} columns")
+    return tuple(decoded_value(value, key.type) for value, key in zip(values, keys, strict=False))
 
 
 def _encoded_keys(keys: Sequence[SortedKey]) -> list[dict[str, Json]]:
@@ -97,12 +111,10 @@ def _encoded_keys(keys: Sequence[SortedKey]) -> list[dict[str, Json]]:
 
 
 def _keys(shown: Json) -> tuple[SortedKey, ...]:
-    return tuple(_key(each) for each in shown)
+    return tuple(_key(each) for each in as_list(shown, "keys"))
 
 
 def _key(shown: Json) -> KeyColumn:
-    type = None if shown["type"] == "?" else from_spark_name(shown["type"])
-    descending, nulls_first = shown["descending"], shown["nulls_first"]
-    if not isinstance(descending, bool) or not isinstance(nulls_first, bool):
-        raise ValueError("descending and nulls_first must be booleans")
-    return KeyColumn(type, descending, nulls_first)
+    name = text(shown, "type")
+    type = None if name == "?" else from_spark_name(name)
+    return KeyColumn(type, flag(shown, "descending"), flag(shown, "nulls_first"))

@@ -193,6 +193,7 @@ def call_text(function: str, arguments: list[str]) -> str:
 
 # --- literals
 
+DOLLAR = "\\u0024"
 _INTEGER_SUFFIX = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
 
 
@@ -246,7 +247,7 @@ def _decimal(value: decimal.Decimal, type: DataType) -> str:
 
 def string_as_bytes(value: str) -> str:
     """A string that means the same whether or not a backslash is an escape (`spark.sql.parser.escapedStringLiterals`)."""
-    if not re.search(r"['\\\r\n\0]", value):
+    if not re.search(r"['\\\r\n\0$]", value):
         return f"'{value}'"
     return f"CAST(X'{value.encode().hex()}' AS STRING)"
 
@@ -255,4 +256,5 @@ def string_literal(value: str) -> str:
     escaped = (
         value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r").replace("\0", "\\0")
     )
-    return f"'{escaped}'"
+    # Spark replaces ${env:HOME} by the variable's value even inside a string.
+    return f"'{escaped.replace('${', DOLLAR + '{')}'"

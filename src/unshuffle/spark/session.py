@@ -15,8 +15,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging import LogRecord
 from pathlib import Path
-from threading import Thread
+from threading import Thread, get_ident
 from typing import IO
 
 from pyspark import SparkConf, SparkContext
@@ -133,16 +134,19 @@ def has_plain_strings(spark: SparkSession) -> bool:
 
 @contextmanager
 def without_error_log() -> Iterator[None]:
-    """PySpark logs every error of a query, even one that we handle."""
-    loggers = [PySparkLogger.getLogger(name) for name in _ERROR_LOGGERS]
-    before = [logger.disabled for logger in loggers]
+    """PySpark logs every error of a query, even one that we handle. Errors of other threads are logged as ever."""
+    loggers, thread = [PySparkLogger.getLogger(name) for name in _ERROR_LOGGERS], get_ident()
+
+    def is_of_another_thread(record: LogRecord) -> bool:
+        return record.thread != thread
+
     for logger in loggers:
-        logger.disabled = True
+        logger.addFilter(is_of_another_thread)
     try:
         yield
     finally:
-        for logger, was_disabled in zip(loggers, before, strict=True):
-            logger.disabled = was_disabled
+        for logger in loggers:
+            logger.removeFilter(is_of_another_thread)
 
 
 # --------------------------------------------------------------------------------------------------------- a new session

@@ -1,6 +1,7 @@
 """Structured streams on disk: data that is stored partitioned and sorted, with a record of its layout (SIGMOD 2012, 2.5).
 
     manifest, manifest_json             the record of one version, and its JSON
+    decoded_manifest                    what a manifest that was read from a file must satisfy
     storage, store                      the folder of a stream, and its versions
     layout_request, layout_defaults     the layout that a user requests, and what is chosen where the request leaves it open
     version_writer, file_description    writing the next version, and describing its files for the manifest

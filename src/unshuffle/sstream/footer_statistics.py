@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
+from threading import Lock
 
 from unshuffle.catalog.parquet_files import EXACT_FOOTERS
 from unshuffle.catalog.statistics.footers import footer_statistics
@@ -13,16 +14,35 @@ from unshuffle.sstream.file_description import Footer, UnreadableFile, read_foot
 from unshuffle.sstream.manifest import StoredFile
 from unshuffle.sstream.store import Stream, file_mismatch, modification_times
 
+_Statistics = tuple[tuple[str, ColumnStatistics], ...]
 
-def statistics_of(stream: Stream) -> tuple[tuple[str, ColumnStatistics], ...]:
+# Statistics that were computed before, the most recently used last. They are small. The footers of wide files are not, so
+# these are not kept.
+_COMPUTED: dict[tuple[object, ...], _Statistics] = {}
+_MOST_COMPUTED = 256
+_LOCK = Lock()
+
+
+def statistics_of(stream: Stream) -> _Statistics:
     """The statistics of all columns, by name. If there are many files, an even sample of them is read."""
     files = list(stream.manifest.files())
     sample = files[:: max(1, len(files) // EXACT_FOOTERS)]
     modified = modification_times(stream)
+    described = tuple((file.path, file.bytes, file.rows, file.footer, modified[file.path]) for file in sample)
+    key = (stream.path, stream.manifest.writer, stream.manifest.schema, stream.manifest.rows, described)
+    found = _COMPUTED.get(key) or _computed(stream, sample)
+    with _LOCK:
+        _COMPUTED.pop(key, None)
+        _COMPUTED[key] = found
+        if len(_COMPUTED) > _MOST_COMPUTED:
+            del _COMPUTED[next(iter(_COMPUTED))]
+    return found
 
+
+def _computed(stream: Stream, sample: Sequence[StoredFile]) -> _Statistics:
     def checked_footer(file: StoredFile) -> Footer:
         try:
-            footer = _footer(stream.path_of(file), file.bytes, modified[file.path])
+            footer = read_footer(stream.path_of(file))
         except UnreadableFile as problem:
             raise file_mismatch(stream, file, str(problem)) from None
         if footer.metadata.num_rows != file.rows:
@@ -48,8 +68,3 @@ def _distinct(column: ColumnStatistics, rows: int) -> float | None:
     if isinstance(column.low, int) and isinstance(column.high, int):
         return float(min(rows, column.high - column.low + 1))
     return None
-
-
-@lru_cache(maxsize=4096)
-def _footer(path: str, size: int, modified: float) -> Footer:
-    return read_footer(path)

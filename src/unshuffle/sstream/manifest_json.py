@@ -2,8 +2,9 @@
 
     {"format": "unshuffle stream", "format_version": 1, "checksum": "sha256:...", "manifest": {...}}
 
-The checksum is computed over a canonical compact form, so a truncated or changed file is detected. Decoding uses the
-constructors of `Manifest`, which check it. Any mismatch is a ValueError.
+The checksum is computed over a canonical compact form, so a truncated or changed file is detected. It protects against
+accidents only: who changes a manifest on purpose can compute it too. Decoding checks the type of every field. The
+constructors of `Manifest` and `check_decoded` check that the fields agree. Any mismatch is a ValueError.
 """
 
 from __future__ import annotations
@@ -11,15 +12,33 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from unshuffle.catalog.constraints.constraint import DeclaredDependency, DeclaredKey
+from unshuffle.catalog.json_files import (
+    Json,
+    as_count,
+    as_list,
+    as_texts,
+    checked_size,
+    count,
+    flag,
+    items,
+    member,
+    parse,
+    path,
+    reading,
+    shown,
+    text,
+    texts,
+)
 from unshuffle.catalog.json_values import decoded_value, encoded_value
+from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.catalog.types import spark_name
 from unshuffle.partitions import Boundary, histogram_from_json, histogram_to_json, ranges_from_json, ranges_to_json
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.properties.layouts.partition_functions import RangeKey
+from unshuffle.sstream.decoded_manifest import check_decoded
 from unshuffle.sstream.manifest import (
     Manifest,
     RowGroup,
@@ -31,8 +50,8 @@ from unshuffle.sstream.manifest import (
 )
 
 FORMAT, FORMAT_VERSION = "unshuffle stream", 1
-
-Json = Any
+HASH_FAMILY = "spark"
+MAX_CRC = 2**32 - 1
 
 
 def to_bytes(manifest: Manifest) -> bytes:
@@ -43,23 +62,18 @@ def to_bytes(manifest: Manifest) -> bytes:
 
 def from_bytes(data: bytes) -> Manifest:
     """Raises a ValueError that says what is wrong."""
-    try:
-        whole = json.loads(data)
-        if not isinstance(whole, dict) or whole.get("format") != FORMAT:
-            raise ValueError("it is not the manifest of a stream")
-        if whole["format_version"] != FORMAT_VERSION:
-            raise ValueError(
-                f"it has format version {whole['format_version']}, but this program reads {FORMAT_VERSION}"
-            )
-        if whole["checksum"] != _checksum(whole["manifest"]):
-            raise ValueError("its checksum does not match, so a part of it was changed")
-        return decode(whole["manifest"])
-    except UnicodeDecodeError:
-        raise ValueError("it is not text") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON: {error}") from None
-    except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
-        raise ValueError(f"a part is missing or malformed: {error!r}") from None
+    return reading("the manifest", lambda: _decode_whole(parse(checked_size(data))))
+
+
+def _decode_whole(whole: Json) -> Manifest:
+    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
+        raise ValueError("it is not the manifest of a stream")
+    version = count(whole, "format_version")
+    if version != FORMAT_VERSION:
+        raise ValueError(f"it has format version {version}, but this program reads {FORMAT_VERSION}")
+    if text(whole, "checksum") != _checksum(member(whole, "manifest")):
+        raise ValueError("its checksum does not match, so a part of it was changed")
+    return decode(whole["manifest"])
 
 
 def _checksum(body: Json) -> str:
@@ -124,43 +138,88 @@ def _encode_values(values: Boundary) -> list[Json]:
 
 
 def decode(encoded: Json) -> Manifest:
-    partitioning = encoded["partitioning"]
-    reference = encoded["reference"]
-    return Manifest(
-        encoded["version"],
-        encoded["writer"],
-        tuple((each["name"], from_spark_name(each["type"])) for each in encoded["schema"]),
-        _decode_names(partitioning["clustered_by"]),
+    schema = tuple((text(each, "name"), from_spark_name(text(each, "type"))) for each in items(encoded, "schema"))
+    partitioning = member(encoded, "partitioning")
+    sorted_by = _decode_names(partitioning, "clustered_by"), _decode_names(encoded, "sorted_by")
+    types = dict(schema)
+    sort_types = [types.get(each.name) for each in sorted_by[1]]
+    manifest = Manifest(
+        count(encoded, "version", 1),
+        text(encoded, "writer"),
+        schema,
+        sorted_by[0],
         _decode_function(partitioning),
-        _decode_names(encoded["sorted_by"]),
-        tuple(StoredPartition(tuple(_decode_file(file) for file in each["files"])) for each in encoded["partitions"]),
-        histogram_from_json(encoded["histogram"]),
-        tuple(DeclaredKey(tuple(each)) for each in encoded["keys"]),
-        tuple(DeclaredDependency(tuple(each["from"]), tuple(each["to"])) for each in encoded["dependencies"]),
-        None if reference is None else StreamReference(reference["path"], reference["version"]),
+        sorted_by[1],
+        tuple(_decode_partition(each, sort_types) for each in items(encoded, "partitions")),
+        histogram_from_json(member(encoded, "histogram")),
+        tuple(DeclaredKey(as_texts(each, "a key")) for each in items(encoded, "keys")),
+        tuple(DeclaredDependency(texts(each, "from"), texts(each, "to")) for each in items(encoded, "dependencies")),
+        _decode_reference(member(encoded, "reference")),
     )
+    _check_sums(encoded, manifest.rows, manifest.bytes)
+    check_decoded(manifest)
+    return manifest
 
 
-def _decode_names(encoded: Json) -> tuple[SortedName, ...]:
-    return tuple(SortedName(each["name"], each["descending"], each["nulls_first"]) for each in encoded)
+def _check_sums(encoded: Json, rows: int, bytes: int) -> None:
+    """Sums are stored for readers of the JSON. They are not read, so they must be right."""
+    for name, total in (("rows", rows), ("bytes", bytes)):
+        if count(encoded, name) != total:
+            raise ValueError(f"{name!r} is {encoded[name]:,}, but its parts have {total:,}")
+
+
+def _decode_names(encoded: Json, name: str) -> tuple[SortedName, ...]:
+    return tuple(
+        SortedName(text(each, "name"), flag(each, "descending"), flag(each, "nulls_first"))
+        for each in items(encoded, name)
+    )
 
 
 def _decode_function(encoded: Json) -> HashFunction | RangeFunction:
     if "range" in encoded:
+        if "hash" in encoded:
+            raise ValueError("it is partitioned by hash or by ranges, not by both")
         ranges = ranges_from_json(encoded["range"])
         keys = tuple(RangeKey(key.type, key.descending, key.nulls_first) for key in ranges.keys)
         return RangeFunction(keys, ranges.boundaries)
-    function = encoded["hash"]
-    return HashFunction(tuple(map(from_spark_name, function["types"])), function["partitions"], function["family"])
+    function = member(encoded, "hash")
+    if text(function, "family") != HASH_FAMILY:
+        raise ValueError(f"the hash function is of the family {shown(function['family'])}, not {HASH_FAMILY!r}")
+    return HashFunction(tuple(map(from_spark_name, texts(function, "types"))), count(function, "partitions", 1))
 
 
-def _decode_file(encoded: Json) -> StoredFile:
-    groups = tuple(
-        RowGroup(offset, length, rows, _decode_values(first), _decode_values(last))
-        for offset, length, rows, first, last in encoded["row_groups"]
+def _decode_reference(encoded: Json) -> StreamReference | None:
+    """References are shown, and never followed."""
+    return None if encoded is None else StreamReference(path(encoded, "path"), count(encoded, "version", 1))
+
+
+def _decode_partition(encoded: Json, sort_types: Sequence[DataType]) -> StoredPartition:
+    partition = StoredPartition(tuple(_decode_file(file, sort_types) for file in items(encoded, "files")))
+    _check_sums(encoded, partition.rows, partition.bytes)
+    return partition
+
+
+def _decode_file(encoded: Json, sort_types: Sequence[DataType]) -> StoredFile:
+    groups = tuple(_decode_group(each, sort_types) for each in items(encoded, "row_groups"))
+    size, footer = count(encoded, "bytes"), count(encoded, "footer", 0, MAX_CRC)
+    file = StoredFile(text(encoded, "path"), size, footer, groups)
+    _check_sums(encoded, file.rows, file.bytes)
+    return file
+
+
+def _decode_group(encoded: Json, sort_types: Sequence[DataType]) -> RowGroup:
+    offset, length, rows, first, last = as_list(encoded, "a row group")
+    return RowGroup(
+        as_count(offset, "the offset of a row group"),
+        as_count(length, "the length of a row group"),
+        as_count(rows, "the rows of a row group"),
+        _decode_values(first, sort_types),
+        _decode_values(last, sort_types),
     )
-    return StoredFile(encoded["path"], encoded["bytes"], encoded["footer"], groups)
 
 
-def _decode_values(encoded: Json) -> Boundary:
-    return tuple(decoded_value(value) for value in encoded)
+def _decode_values(encoded: Json, types: Sequence[DataType]) -> Boundary:
+    values = as_list(encoded, "a key")
+    if len(values) != len(types):
+        raise ValueError("a row group begins and ends with a value for each column it is sorted by")
+    return tuple(decoded_value(value, type) for value, type in zip(values, types, strict=True))

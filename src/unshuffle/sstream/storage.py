@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from unshuffle.catalog import files
+from unshuffle.catalog.json_files import MAX_BYTES, checked_size, read_bytes
 from unshuffle.errors import FileProblem
 from unshuffle.frozen import dataclass
 
@@ -43,10 +44,11 @@ class Storage(Protocol):
     path: str
 
     def entries(self, under: str = "") -> list[FileEntry]:
-        """All files at or below a folder; none if it does not exist."""
+        """All files at or below a folder; none if it does not exist. Symbolic links are no files of a stream: what they
+        point to may be anywhere, and is neither read nor removed."""
 
     def read(self, name: str) -> bytes:
-        """Raises a FileNotFoundError if there is no such file."""
+        """Raises a FileNotFoundError if there is no such file, and a ValueError if it is too large for a manifest."""
 
     def create(self, name: str, data: bytes) -> bool:
         """Creates a file with all of the data. Returns False, and does nothing, if the file exists."""
@@ -66,19 +68,21 @@ class LocalStorage:
         return sorted(self._entries(under), key=lambda entry: entry.name)
 
     def _entries(self, under: str) -> Iterator[FileEntry]:
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(os.path.join(self.path, under)) as entries:
+        folder = os.path.join(self.path, under) if under else self.path
+        if os.path.realpath(folder) != folder:
+            return
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
             for each in entries:
                 name = f"{under}/{each.name}" if under else each.name
-                if each.is_dir():
+                if each.is_dir(follow_symlinks=False):
                     yield from self._entries(name)
-                else:
+                elif each.is_file(follow_symlinks=False):
                     with suppress(FileNotFoundError):  # removed in the meantime
                         status = each.stat()
                         yield FileEntry(name, status.st_size, status.st_mtime)
 
     def read(self, name: str) -> bytes:
-        with open(os.path.join(self.path, name), "rb") as file:
-            return file.read()
+        return read_bytes(os.path.join(self.path, name))
 
     def create(self, name: str, data: bytes) -> bool:
         target = os.path.join(self.path, name)
@@ -151,7 +155,7 @@ class RemoteStorage:
 
     def read(self, name: str) -> bytes:
         with self._system.open_input_stream(f"{self._root}/{name}") as file:
-            return bytes(file.read())
+            return checked_size(bytes(file.read(MAX_BYTES + 1)))
 
     def create(self, name: str, data: bytes) -> bool:
         raise FileProblem(f"{self.path!r} can only be written with Spark")

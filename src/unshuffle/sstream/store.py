@@ -17,6 +17,7 @@ import re
 import pyarrow as pa
 
 from unshuffle.catalog import files
+from unshuffle.catalog.json_files import MAX_BYTES
 from unshuffle.errors import FileProblem, StreamProblem
 from unshuffle.frozen import dataclass
 from unshuffle.sstream.manifest import Manifest, StoredFile
@@ -24,8 +25,8 @@ from unshuffle.sstream.manifest_json import from_bytes, to_bytes
 from unshuffle.sstream.storage import Storage, storage_of
 
 MANIFESTS, STAGING = "_stream", "_new"
-_MANIFEST = re.compile(rf"{MANIFESTS}/(\d{{7,}})\.json")
-_OURS = re.compile(rf"({MANIFESTS}|{STAGING}|p=\d+)/")
+_MANIFEST = re.compile(rf"{MANIFESTS}/([0-9]{{7,18}})\.json")
+_OURS = re.compile(rf"({MANIFESTS}|{STAGING}|p=[0-9]+)/")
 _ATTEMPTS = 5  # at opening the newest version, which a vacuum may remove after a newer one was published
 
 
@@ -56,7 +57,8 @@ def manifest_name(version: int) -> str:
 def versions(storage: Storage) -> list[int]:
     """The existing versions, the oldest first."""
     matches = (_MANIFEST.fullmatch(entry.name) for entry in storage.entries(MANIFESTS))
-    return sorted(int(match[1]) for match in matches if match is not None)
+    numbers = (int(match[1]) for match in matches if match is not None and match[0] == manifest_name(int(match[1])))
+    return sorted(number for number in numbers if number > 0)
 
 
 def open_stream(path: str, version: int | None = None) -> Stream:
@@ -101,7 +103,9 @@ def read_manifest(storage: Storage, version: int) -> Manifest:
             hint="restore it from a backup; if it is removed, the version before it is the newest",
         ) from None
     except (IsADirectoryError, PermissionError) as error:
-        raise StreamProblem(f"the manifest {storage.path}/{name} cannot be read: {error.strerror}") from None
+        raise StreamProblem(
+            f"the manifest {storage.path}/{name} cannot be read: {error.strerror}", hint="check its permissions"
+        ) from None
     return manifest
 
 
@@ -146,9 +150,15 @@ def base_version(storage: Storage, display_path: str, overwrite: bool) -> int:
 
 def publish(storage: Storage, manifest: Manifest, display_path: str) -> Stream:
     """Publishes a version, if no other writer has published one in the meantime."""
+    data = to_bytes(manifest)
+    if len(data) > MAX_BYTES:
+        raise StreamProblem(
+            f"the manifest of {display_path!r} would have {len(data):,} bytes, more than {MAX_BYTES:,}",
+            hint="nothing was written; write fewer partitions, or sort by shorter keys",
+        )
     # A higher number also means another writer, even if a vacuum has removed our number again.
     if _versions(storage, display_path)[-1:] > [manifest.version - 1] or not storage.create(
-        manifest_name(manifest.version), to_bytes(manifest)
+        manifest_name(manifest.version), data
     ):
         raise StreamProblem(
             f"another writer published version {manifest.version} of {display_path!r} in the meantime",

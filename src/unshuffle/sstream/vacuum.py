@@ -40,7 +40,7 @@ def vacuum(
             old.append(version)
     # Versions published in the meantime are kept. Manifests to be removed are not read, as they may be damaged.
     kept = [version for version in versions(storage) if version not in old]
-    named = {file.path for version in kept for file in read_manifest(storage, version).files()}
+    named = {path for version in kept for path in _paths(storage, version)}
     named |= {manifest_name(version) for version in (*kept, *old)}
     unreferenced = [e for e in entries if e.name not in named and e.modified <= before and _is_ours(e.name)]
     for version in old:
@@ -48,6 +48,14 @@ def vacuum(
     for entry in unreferenced:
         storage.remove(entry.name)
     return Removed(tuple(old), tuple(entry.name for entry in unreferenced), sum(entry.size for entry in unreferenced))
+
+
+def _paths(storage: Storage, version: int) -> list[str]:
+    """The files of a version; none if another vacuum has removed it since it was listed."""
+    try:
+        return [file.path for file in read_manifest(storage, version).files()]
+    except FileNotFoundError:
+        return []
 
 
 def _is_ours(name: str) -> bool:

@@ -30,9 +30,15 @@ from unshuffle.sstream.store import STAGING, Stream, base_version, manifest_name
 class VersionWriter:
     """One attempt to write a new version. It follows the version that is the newest when the attempt begins."""
 
-    def __init__(self, storage: Storage, display_path: str, overwrite: bool) -> None:
+    def __init__(self, storage: Storage, display_path: str, overwrite: bool, follows: int | None = None) -> None:
+        """`follows` is the version that the rows are computed from. It must still be the newest."""
         self._storage, self._display_path = storage, display_path
         self._base = base_version(storage, display_path, overwrite)
+        if follows is not None and follows != self._base:
+            raise StreamProblem(
+                f"{display_path!r} now has version {self._base}, and the rows are computed from version {follows}",
+                hint="nothing was written; run it again",
+            )
         self.writer = uuid.uuid4().hex
         self._moved: list[str] = []
         self._manifest: Manifest | None = None
@@ -82,7 +88,8 @@ class VersionWriter:
         partitions: list[dict[str, int]] = [{} for _ in range(count)]
         for entry in self._storage.entries(self.staging):
             folder, _, name = entry.name[len(self.staging) + 1 :].rpartition("/")
-            if name.startswith((".", "_")) or not name.endswith(".parquet"):
+            # Deeper folders are of attempts of tasks that were not committed, and may still be writing.
+            if "/" in folder or name.startswith((".", "_")) or not name.endswith(".parquet"):
                 continue
             number = int(folder.rpartition("=")[2])
             target = f"p={number}/part-{self.writer}-{len(partitions[number]):05d}.parquet"

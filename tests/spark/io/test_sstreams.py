@@ -295,6 +295,42 @@ def test_a_script_writes_streams_and_reads_them(spark: SparkSession, place: Path
     assert rows(session.sql("select * from by_user")) == rows(spark.read.parquet(str(place / "orders.parquet")))
 
 
+def test_no_update_is_lost_between_reading_a_version_and_writing_the_next(spark: SparkSession, place: Path) -> None:
+    """Another writer publishes a version after a script has read the stream, and before it writes."""
+    session = Session(spark, tables=place)
+    layout: dict[str, Any] = {"clustered_by": "user", "partitions": 2}
+    session.write_stream(place / "orders.parquet", place / "x.ss", **layout)
+    (place / "more.py").write_text(
+        "from unshuffle import Processor\n"
+        "class More(Processor):\n"
+        "    def process_row(self, row):\n"
+        "        yield {'user': row['user'], 'amount': row['amount'] + 1}\n"
+    )
+    (place / "more.scope").write_text(
+        'x = SELECT user, amount FROM SSTREAM "x.ss";'
+        "more = PROCESS x PRODUCE user:long, amount:double USING more.More();"
+        'OUTPUT more TO SSTREAM "x.ss" CLUSTERED BY user INTO 2 OVERWRITE;'
+    )
+    bind_file = session.pipeline.bind_file
+
+    def bind_while_another_writes(*of: Any, **options: Any) -> Any:
+        bound = bind_file(*of, **options)
+        session.write_stream(place / "orders.parquet", place / "x.ss", overwrite=True, **layout)
+        return bound
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(session.pipeline, "bind_file", bind_while_another_writes)
+        with pytest.raises(StreamProblem, match="now has version 2, and the rows are computed from version 1"):
+            session.run(place / "more.scope")
+    assert open_stream(str(place / "x.ss")).version == 2
+    session.run(place / "more.scope")
+    assert sorted(row.amount for row in session.read_stream(place / "x.ss").collect()) == [2, 3, 4, 5]
+    frame = session.read_stream(place / "x.ss")
+    session.write_stream(frame, place / "x.ss", overwrite=True, follows=3, **layout)
+    with pytest.raises(StreamProblem, match="now has version 4"):
+        session.write_stream(frame, place / "x.ss", overwrite=True, follows=3, **layout)
+
+
 @pytest.fixture
 def pages(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A stream in ranges of (domain, host), and the same rows as files."""

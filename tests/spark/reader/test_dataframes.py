@@ -291,7 +291,9 @@ API: dict[str, Make] = {
     "hints": lambda f: f["t"].join(F.broadcast(f["u"]), "k"),
     "in memory": lambda f: f["memory"].where("id > 2").select("id", "s", "x", "d", "at"),
     "union by name": lambda f: f["u"].unionByName(f["w"].select("name", "k", "id")),
-    "unpivot": lambda f: f["t"].unpivot(["s"], [F.col("id"), F.col("k").cast("bigint")], "name", "value").where("value > 1"),
+    "unpivot": lambda f: (
+        f["t"].unpivot(["s"], [F.col("id"), F.col("k").cast("bigint")], "name", "value").where("value > 1")
+    ),
     "repartition below a grouping": lambda f: f["t"].repartition(3, "k").where("id > 1").groupBy("k").count(),
     "repartition below a join": lambda f: f["u"].repartition(2).join(f["w"].repartition(3).select("k"), "k"),
     "pivot of filters": lambda f: f["t"].groupBy("k").agg(F.sum(F.when(F.col("s") == "", F.col("id")))),

@@ -88,4 +88,13 @@ FOUND = (
         tables=("create table t0 using parquet as select cast(id as int) as a, id % 3 as b from range(0, 40, 1, 3)",),
         text='spark.table("t0").sample(0.5, seed=3).groupBy("b").count()',
     ),
+    # The aggregate of a pivot could not be made over other inputs.
+    Found(
+        kind="frame",
+        tables=(
+            "create or replace temporary view t0 as select a, s from values (1, 'a'), (1, 'b'), (2, 'a') as v(a, s)",
+        ),
+        text='spark.table("t0").groupBy("s").pivot("a", [1, 2]).agg(F.count(F.lit(1))).toDF("x", "y", "z").selectExpr("z", "explode(array(1, y)) as n")',
+        costs=9262910,
+    ),
 )

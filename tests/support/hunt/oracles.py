@@ -21,6 +21,7 @@ from unshuffle.spark.session import temporarily
 
 PLANS = 6  # that are made with other costs
 RUNS = 2  # of the plans that differ
+SPARK_FAULT = "INTERNAL_ERROR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,11 @@ def _against_plain(
         return
     try:
         tally.add(case.kind, session.fallbacks)
+        reasons = [each for each in session.fallbacks if SPARK_FAULT in each]  # Spark could not make what we asked for
     except Exception as error:
-        yield Finding("fault", "fallbacks", replaced(case, without=(), costs=0), shown(expected), short(error))
+        reasons = [short(error)]
+    for reason in reasons:
+        yield Finding("fault", "fallbacks", replaced(case, without=(), costs=0), shown(expected), reason)
     pipeline = pipeline_of(session)
     if pipeline.script is not None and pipeline.planned:
         tally.exercised.add(pipeline.planned[0])

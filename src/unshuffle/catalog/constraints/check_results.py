@@ -12,18 +12,23 @@ only the session remembers its results.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
 from unshuffle.catalog.files import DataFile, absolute, is_uri
-from unshuffle.catalog.statistics.file_fingerprints import FileFingerprint, all_unchanged
-from unshuffle.catalog.statistics.persistence import statistics_path, write_atomically
+from unshuffle.catalog.json_files import Json, check_format, count, items, path, text, texts
+from unshuffle.catalog.statistics.file_fingerprints import (
+    FileFingerprint,
+    all_unchanged,
+    fingerprints_from_json,
+    fingerprints_to_json,
+)
+from unshuffle.catalog.statistics.persistence import is_usable, load_json, statistics_path, write_atomically
 from unshuffle.errors import FileProblem
 from unshuffle.frozen import dataclass
 
@@ -48,6 +53,7 @@ class CheckResults:
         self._root = root
         self._store = store
         self._in_session: tuple[CheckResult, ...] = ()
+        self._lock = Lock()
 
     def holds(self, constraint: Constraint, reading: str, files: Sequence[DataFile]) -> bool:
         return any(
@@ -59,30 +65,28 @@ class CheckResults:
 
     def add(self, result: CheckResult, store: bool = True) -> None:
         """Puts the newest result first and drops an older one of the same constraint."""
-        self._in_session = _added(result, self._in_session)
-        if store and self._store is not None and all(file.modified is not None for file in result.files):
+        with self._lock:
+            self._in_session = _added(result, self._in_session)
+            if not store or self._store is None or any(file.modified is None for file in result.files):
+                return
             # The data may be read-only; then nothing is stored.
             with suppress(FileProblem, ValueError):
                 write_atomically(self._store, _encoded(self._root, _added(result, self._stored())))
 
     def _stored(self) -> tuple[CheckResult, ...]:
-        if self._store is None:
+        if self._store is None or not is_usable(self._store):
             return ()
-        try:
-            stat = self._store.stat()
-        except OSError:
-            return ()
-        return _loaded(self._store, stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        return load_json(self._store, _decoded, "checks", "remove the file; the checks are then repeated") or ()
 
 
 def check_results_path(root: str, catalog: str | Path | None) -> Path | None:
     """Where the results for the data at a path are stored: next to its statistics."""
-    path = statistics_path(root, catalog)
-    if path is None:
+    beside = statistics_path(root, catalog)
+    if beside is None:
         return None
     if catalog is not None:
-        return path.with_suffix(".checks.json")
-    return path.with_name(path.name.removesuffix("statistics.json") + "checks.json")
+        return beside.with_suffix(".checks.json")
+    return beside.with_name(beside.name.removesuffix("statistics.json") + "checks.json")
 
 
 def common_root(paths: Sequence[str], base: str | None) -> str:
@@ -101,15 +105,6 @@ def _added(result: CheckResult, others: Sequence[CheckResult]) -> tuple[CheckRes
     return (result, *rest)[:_MAX_RESULTS]
 
 
-@lru_cache(maxsize=64)
-def _loaded(path: Path, *_: int) -> tuple[CheckResult, ...]:
-    """A file that is damaged or of another version counts as empty: the checks are repeated."""
-    try:
-        return _decoded(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
-        return ()
-
-
 def _encoded(root: str, results: Sequence[CheckResult]) -> dict[str, Any]:
     """Most results are of the same files, so each set of files is written once."""
     sets = list(dict.fromkeys(result.files for result in results))
@@ -121,7 +116,7 @@ def _encoded(root: str, results: Sequence[CheckResult]) -> dict[str, Any]:
             {**_encoded_constraint(result.constraint), "read": result.reading, "files": sets.index(result.files)}
             for result in results
         ],
-        "files": [[{"path": f.path, "size": f.size, "modified": f.modified} for f in each] for each in sets],
+        "files": [fingerprints_to_json(each) for each in sets],
     }
 
 
@@ -133,14 +128,19 @@ def _encoded_constraint(constraint: Constraint) -> dict[str, Any]:
             return {"from": list(determinant), "to": list(dependent)}
 
 
-def _decoded(content: dict[str, Any]) -> tuple[CheckResult, ...]:
-    if content["format"] != _FORMAT or content["version"] != _VERSION:
-        return ()
-    sets = [tuple(FileFingerprint(f["path"], f["size"], f["modified"]) for f in each) for each in content["files"]]
-    return tuple(CheckResult(_decoded_constraint(c), c["read"], sets[c["files"]]) for c in content["checks"])
+def _decoded(content: Json) -> tuple[CheckResult, ...]:
+    check_format(content, _FORMAT, _VERSION)
+    path(content, "path")
+    sets = [fingerprints_from_json(each) for each in items(content, "files")]
+    return tuple(_decoded_result(each, sets) for each in items(content, "checks", _MAX_RESULTS))
 
 
-def _decoded_constraint(content: dict[str, Any]) -> Constraint:
+def _decoded_result(content: Json, sets: Sequence[tuple[FileFingerprint, ...]]) -> CheckResult:
+    files = sets[count(content, "files", 0, len(sets) - 1)]
+    return CheckResult(_decoded_constraint(content), text(content, "read"), files)
+
+
+def _decoded_constraint(content: Json) -> Constraint:
     if "key" in content:
-        return DeclaredKey(tuple(content["key"]))
-    return DeclaredDependency(tuple(content["from"]), tuple(content["to"]))
+        return DeclaredKey(texts(content, "key"))
+    return DeclaredDependency(texts(content, "from"), texts(content, "to"))

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import Any
 
 from unshuffle.catalog.files import DataFile, absolute
+from unshuffle.catalog.json_files import MAX_COUNT, Json, as_list, count, member, no_duplicates, path
 from unshuffle.frozen import dataclass
 
 
@@ -21,6 +23,24 @@ class FileFingerprint:
 
 def fingerprints(files: Iterable[DataFile], root: str) -> tuple[FileFingerprint, ...]:
     return tuple(FileFingerprint(_relative(file.path, root), file.size, file.modified) for file in files)
+
+
+def fingerprints_to_json(files: Iterable[FileFingerprint]) -> list[dict[str, Any]]:
+    return [{"path": file.path, "size": file.size, "modified": file.modified} for file in files]
+
+
+def fingerprints_from_json(content: Json) -> tuple[FileFingerprint, ...]:
+    """Raises a ValueError for anything malformed."""
+    files = tuple(
+        FileFingerprint(
+            path(each, "path"),
+            count(each, "size"),
+            None if member(each, "modified") is None else count(each, "modified", -MAX_COUNT),
+        )
+        for each in as_list(content, "files")
+    )
+    no_duplicates((file.path for file in files), "the file")
+    return files
 
 
 def all_unchanged(earlier: Iterable[FileFingerprint], root: str, files: Iterable[DataFile]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from unshuffle.explain.phrases import numbers
 from unshuffle.explain.render.node import ENFORCERS, DisplayNode
+from unshuffle.printable import printable
 
 
 def dot(nodes: Sequence[DisplayNode]) -> str:
@@ -52,7 +53,7 @@ class _Graph:
 
 
 def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
 
 def _shortened(text: str, limit: int = 80) -> str:

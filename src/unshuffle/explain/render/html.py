@@ -1,12 +1,19 @@
-"""A plan, and the measurements of a run, as one self-contained HTML page."""
+"""A plan, and the measurements of a run, as one self-contained HTML page.
+
+Names, values and messages in it are chosen by others. All text is escaped. The page also forbids the browser to run any
+script, to load anything and to use any style but its own, so a mistake in the escaping would run nothing.
+"""
 
 from __future__ import annotations
 
+import base64
+import html
 from collections.abc import Mapping, Sequence
-from html import escape
+from hashlib import sha256
 
 from unshuffle.explain.phrases import numbers
 from unshuffle.explain.render.node import ENFORCERS, DisplayNode
+from unshuffle.printable import printable
 from unshuffle.results import Measured
 
 _STYLE = """
@@ -38,8 +45,18 @@ def page(
     body.append("<h2>Plan</h2>")
     body += [f"<ul class=plan>{_item(node)}</ul>" for node in nodes]
     body += [f"<h2>{escape(head)}</h2><pre>{escape(text)}</pre>" for head, text in (texts or {}).items()]
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    head = f'<meta charset="utf-8">{_policy()}<title>{escape(title)}</title><style>{_STYLE}</style>'
     return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>\n"
+
+
+def _policy() -> str:
+    style = base64.b64encode(sha256(_STYLE.encode()).digest()).decode()
+    rules = f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'"
+    return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
+
+
+def escape(text: str) -> str:
+    return html.escape(printable(text))
 
 
 def _item(node: DisplayNode) -> str:

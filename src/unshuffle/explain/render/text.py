@@ -77,7 +77,7 @@ def node_line(node: DisplayNode, short: bool = False) -> str:
     layout = ""
     if node.execution is not None and node.execution.changes_layout:
         layout = f"→ {shortened(node.execution.layout) if short else node.execution.layout}"
-    return "  ".join(filter(None, (node.operator, facts, layout)))
+    return "  ".join(filter(None, (node.operator, facts, layout))).replace("\n", " ")
 
 
 def shortened(text: str, limit: int = MAX_WIDTH) -> str:

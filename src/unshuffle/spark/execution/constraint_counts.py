@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 
 from unshuffle.catalog.constraints.constraint import DeclaredDependency, DeclaredKey
 from unshuffle.catalog.constraints.counterexamples import (
@@ -22,11 +22,11 @@ from unshuffle.catalog.constraints.counterexamples import (
 from unshuffle.catalog.schema import Column
 from unshuffle.declarations import DeclaredConstraint
 from unshuffle.errors import UnshuffleError
-from unshuffle.plan.logical import Output, Script, TableScan
+from unshuffle.plan.logical import Output, Plan, Script, TableScan
 from unshuffle.plan.sql import quote
 from unshuffle.spark.execution.failures import explain_failure
 from unshuffle.spark.execution.progress import progress
-from unshuffle.spark.lowering.baseline import baseline
+from unshuffle.spark.lowering.baseline import Baseline, baseline
 from unshuffle.spark.reader import relations
 from unshuffle.spark.session import is_connect
 from unshuffle.spark.shims.catalyst import analyzed_plan
@@ -46,42 +46,30 @@ class SparkConstraintCounter:
 
     def counterexamples(self, declared: DeclaredConstraint) -> Counterexamples | None:
         try:
-            with baseline(self._spark) as plain:
-                frame = plain.frame(declared.rowset)
-            with progress(self._spark, f"checking {declared.constraint} of {declared.label}"):
-                return self._counterexamples(frame, declared)
+            with (
+                baseline(self._spark) as plain,
+                progress(self._spark, f"checking {declared.constraint} of {declared.label}"),
+            ):
+                return self._counterexamples(plain, declared)
         except UnshuffleError:
             raise
         except Exception as error:
             raise explain_failure(error, spans_of(Script((Output(declared.rowset, None),)))) from error
 
-    def _counterexamples(self, frame: DataFrame, declared: DeclaredConstraint) -> Counterexamples | None:
+    def _counterexamples(self, plain: Baseline, declared: DeclaredConstraint) -> Counterexamples | None:
         named = {column.name: column for column in declared.rowset.columns}
         match declared.constraint:
             case DeclaredKey(columns):
-                rows = self._repeated(frame, [named[name] for name in columns], None)
+                rows = _repeated(plain, declared.rowset, [named[name] for name in columns], None)
                 examples = tuple(repeated_text(columns, _texts(row[:-1]), row[-1]) for row in rows)
             case DeclaredDependency(determinant, dependent):
-                rows = self._repeated(frame, [named[n] for n in determinant], [named[n] for n in dependent])
+                sides = ([named[name] for name in names] for names in (determinant, dependent))
+                rows = _repeated(plain, declared.rowset, *sides)
                 examples = tuple(
                     differing_text(determinant, _texts(row[:-2]), dependent, _texts(row[-2]), _texts(row[-1]))
                     for row in rows
                 )
         return Counterexamples(examples) if examples else None
-
-    def _repeated(self, frame: DataFrame, by: Sequence[Column], dependent: Sequence[Column] | None) -> list[Row]:
-        """Repeated values with their number of rows, or with two rows' values of the dependent columns."""
-        keys = ", ".join(map(_name, by))
-        if dependent is None:
-            rows, last = frame, "count(1)"
-        else:
-            rows = frame.select(*dict.fromkeys(column.spark_name for column in (*by, *dependent))).distinct()
-            values = f"struct({', '.join(map(_name, dependent))})"
-            least, greatest = ("min", "max") if _sortable(dependent) else ("first", "last")
-            last = f"{least}({values}), {greatest}({values})"
-        order = f"ORDER BY {keys}" if _sortable(by) else ""
-        query = f"SELECT {keys}, {last} FROM {{rows}} GROUP BY {keys} HAVING count(1) > 1 {order} LIMIT {MAX_COUNTEREXAMPLES}"
-        return self._spark.sql(query, rows=rows).collect()
 
     def source(self, table: TableScan) -> tuple[str, tuple[str, ...]] | None:
         """The definition and the files of a table or view that reads files as they are, else None."""
@@ -95,6 +83,23 @@ class SparkConstraintCounter:
         except PySparkException as error:
             raise explain_failure(error, {}) from None
         return f"{frame.schema.simpleString()} {frame.semanticHash()}", paths
+
+
+def _repeated(plain: Baseline, rowset: Plan, by: Sequence[Column], dependent: Sequence[Column] | None) -> list[Row]:
+    """Repeated values with their number of rows, or with two rows' values of the dependent columns."""
+    keys, rows = ", ".join(map(_name, by)), plain.select_from(plain.frame(rowset))
+    if dependent is None:
+        last = "count(1)"
+    else:
+        rows = f"SELECT DISTINCT {', '.join(dict.fromkeys(map(_name, (*by, *dependent))))} FROM ({rows})"
+        values = f"struct({', '.join(map(_name, dependent))})"
+        least, greatest = ("min", "max") if _sortable(dependent) else ("first", "last")
+        last = f"{least}({values}), {greatest}({values})"
+    order = f"ORDER BY {keys}" if _sortable(by) else ""
+    query = (
+        f"SELECT {keys}, {last} FROM ({rows}) GROUP BY {keys} HAVING count(1) > 1 {order} LIMIT {MAX_COUNTEREXAMPLES}"
+    )
+    return plain.query(query).collect()
 
 
 def _plain(plan: Any) -> bool:

@@ -99,10 +99,13 @@ def _peak_memory(spark: SparkSession, context: Any, stage: Any) -> int:
 
 
 def _executions(spark: SparkSession, jobs: set[int]) -> Iterator[tuple[set[int], int]]:
-    """Each SQL execution among the jobs: its jobs, and the exchanges of its final plan, its subqueries' included."""
+    """Each SQL execution among the jobs: its jobs, and the exchanges of its final plan, its subqueries' included. Spark lists
+    the last thousand executions, so they are asked for one by one, the newest first."""
     store = java_session(spark).sharedState().statusStore()
     oldest = min(jobs, default=0)
-    for execution in reversed(list(items_of(store.executionsList()))):
+    executions = store.executionsList()
+    for position in range(executions.size() - 1, -1, -1):
+        execution = executions.apply(position)
         own = {int(id) for id in items_of(execution.jobs().keys().toSeq())}
         if own & jobs:
             nodes = items_of(store.planGraph(execution.executionId()).allNodes())

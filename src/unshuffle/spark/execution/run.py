@@ -14,10 +14,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from unshuffle.catalog import files
 from unshuffle.errors import UnshuffleError, located
 from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
-from unshuffle.plan.logical import FileTarget, Script, StreamTarget
+from unshuffle.plan.logical import FileTarget, Scan, Script, StreamTarget
 from unshuffle.plan.sstream_output import layout_request_for
 from unshuffle.properties import Delivered
 from unshuffle.results import Measured, Result
@@ -60,9 +61,11 @@ def lowered(spark: SparkSession, planned: PlannedQuery, script: Script) -> Itera
             lowering_.release()
             raise
 
+    spark_exchanges = lowering_.spark_exchanges
+
     @cache
     def added() -> tuple[str, ...]:
-        return executed_plan_diff.added(planned, lowering_.spark_exchanges, frames)
+        return executed_plan_diff.added(planned, spark_exchanges, frames)
 
     layouts = tuple(output.layout for output, _ in planned.outputs)
     try:
@@ -81,38 +84,60 @@ def baseline(spark: SparkSession, script: Script, reasons: Sequence[str] = ()) -
 def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple[Result, ...]]:
     """Runs every output and writes it to its target: all of them, or, if anything fails, none."""
     spark = execution.spark
-    counted = [results.counted(frame) for frame in execution.frames]
+    counts: list[Callable[[], int]] = []
     with (
         measured(spark) as measurement,
         PendingOutputs(spark) as pending,
         sstream_writer.PendingStreams(spark) as streams,
     ):
-        for output, plain, (frame, _), layout in zip(
-            script.outputs, execution.frames, counted, execution.layouts, strict=True
-        ):
+        for output, frame, layout in zip(script.outputs, execution.frames, execution.layouts, strict=True):
             match output.target:
                 case FileTarget() as target:
-                    pending.write(frame, [c.name for c in output.plan.columns], target)
+                    counted, count = results.counted(frame)
+                    pending.write(counted, [c.name for c in output.plan.columns], target)
                 case StreamTarget() as target:
                     with located(output.span):
-                        input_layout: sstream_writer.InputLayout = "partitioned" if layout is not None else "none"
-                        request = layout_request_for(target, layout)
-                        streams.write(frame, target.path, request, sample=plain, input_layout=input_layout)
+                        count = _stream_written(streams, frame, target, layout, script)
                 case None:
-                    results.consume(frame)
+                    counted, count = results.counted(frame)
+                    results.consume(counted)
+            counts.append(count)
         streams.commit()
         try:
             pending.commit()
         except BaseException:
             streams.withdraw()
             raise
-    rows = [count() for _, count in counted]
+    rows = [count() for count in counts]
     shown = []
-    for output, frame, count in zip(script.outputs, execution.frames, rows, strict=True):
+    for output, frame, number in zip(script.outputs, execution.frames, rows, strict=True):
         path = output.target.path if output.target is not None else None
         first = tuple(tuple(row) for row in results.first_rows(spark, frame, output))
-        shown.append(Result(path, tuple(frame.columns), count, first))
+        shown.append(Result(path, tuple(frame.columns), number, first))
     return as_measured([measurement], sum(rows)), tuple(shown)
+
+
+def _stream_written(
+    streams: sstream_writer.PendingStreams,
+    frame: DataFrame,
+    target: StreamTarget,
+    layout: Delivered | None,
+    script: Script,
+) -> Callable[[], int]:
+    """Writes the files of a stream. Returns the number of its rows. They are counted in the files, which tasks that Spark
+    repeats do not change."""
+    request = layout_request_for(target, layout)
+    input_layout: sstream_writer.InputLayout = "partitioned" if layout is not None else "none"
+    follows = version_read(script, target.path)
+    manifest = streams.write(frame, target.path, request, follows=follows, input_layout=input_layout)
+    return lambda: manifest.rows
+
+
+def version_read(script: Script, path: str) -> int | None:
+    """The version of a stream that a script reads, if it reads the stream. Its next version is computed from that one."""
+    stream = files.absolute(path)
+    scans = (node for node in script.operators() if isinstance(node, Scan) and node.stream is not None)
+    return next((scan.stream.version for scan in scans if scan.stream and scan.stream.path == stream), None)
 
 
 def consume(execution: Execution) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import Any
 
-from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of
 from unshuffle.spark.shims.gateway import java_session
+from unshuffle.spark.shims.observations import share_observations
 from unshuffle.target import (
     BYPASS_MERGE_THRESHOLD,
     MAX_PARTITION_BYTES,
@@ -18,7 +17,8 @@ from unshuffle.target import (
     Settings,
 )
 
-_CREATING = Lock()
+# What PySpark's sessions of one context have in common. Everything else that a session keeps is its own, and made lazily.
+_SHARED = ("_sc", "_jsc", "_jvm", "_profiler_collector")
 
 
 def settings_of(spark: SparkSession) -> SessionSettings:
@@ -44,19 +44,18 @@ def isolated_session(spark: SparkSession, settings: Settings) -> SparkSession:
 
 
 def in_own_session(frame: DataFrame) -> DataFrame:
-    """The same rows in a session of their own, so that settings can be changed for them alone. A frame that the user observes
-    (`DataFrame.observe`) stays where it is: its metrics are reported to its session only."""
-    plan = analyzed_plan(frame)
+    """The same rows in a session of their own, so that settings can be changed for them alone. If the user observes the frame
+    (`DataFrame.observe`), its metrics are reported as ever."""
+    plan, own = analyzed_plan(frame), isolated_session(frame.sparkSession, {})
     if "CollectMetrics" in plan.toString():
-        return frame
-    return frame_of(isolated_session(frame.sparkSession, {}), plan)
+        share_observations(frame.sparkSession, own)
+    return frame_of(own, plan)
 
 
 def _python_session(spark: SparkSession, java: Any) -> SparkSession:
-    """PySpark binds `RDD.toDF` to the session that was created last. The binding that the user had is put back."""
-    with _CREATING:
-        bound = RDD.__dict__["toDF"]
-        try:
-            return SparkSession(spark.sparkContext, java)
-        finally:
-            RDD.toDF = bound  # type: ignore[method-assign]
+    """PySpark's session of one of Spark's. The constructor of `SparkSession` would bind `RDD.toDF` to the new session, for
+    every thread; a copy of the user's session with another Java object binds nothing."""
+    clone = SparkSession.__new__(SparkSession)
+    clone.__dict__.update((name, value) for name, value in vars(spark).items() if name in _SHARED)
+    clone._jsparkSession = java
+    return clone

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from threading import Lock
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark.errors import AnalysisException
@@ -18,6 +20,8 @@ from unshuffle.plan.expressions import Value
 from unshuffle.plan.logical import Format, Scan
 from unshuffle.plan.sql import quote
 from unshuffle.spark.reader import relations
+from unshuffle.spark.session import why_plain
+from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of
 
 # Spark's format for each of ours, and options that differ from Spark's defaults.
 _FORMATS: dict[str, tuple[str, dict[str, str]]] = {
@@ -32,10 +36,12 @@ NAMES = ("Parquet", "Csv", "Tsv", "Json", "Text")
 _STREAM_OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
 
 
-# DataFrames of files that were read before, by session: listing files and resolving a relation takes Spark longer than
-# planning most queries. The version in the key changes when the files do.
-_CACHE: WeakKeyDictionary[SparkSession, dict[tuple[object, ...], DataFrame]] = WeakKeyDictionary()
+# Plans of files that were read before, by session: listing files and resolving a relation takes Spark longer than planning
+# most queries. The version in the key changes when the files do. (A DataFrame would keep its session alive, and with it the
+# entry in this dictionary.)
+_CACHE: WeakKeyDictionary[SparkSession, dict[tuple[object, ...], Any]] = WeakKeyDictionary()
 _CACHE_SIZE = 256
+_LOCK = Lock()
 
 
 def read(spark: SparkSession, node: Scan) -> DataFrame:
@@ -45,13 +51,19 @@ def read(spark: SparkSession, node: Scan) -> DataFrame:
         return relations.scan(spark, node)
     if files.version is None:
         return _read(spark, node, [(column.name, column.type) for column in node.columns])
-    cache = _CACHE.setdefault(spark, {})
+    if why_plain(spark) is not None:  # its plans cannot be kept
+        return _read(spark, node, files.stored)
     key = (files.paths, files.format, files.base, files.version)
-    cached = cache.pop(key, None)
-    cache[key] = _read(spark, node, files.stored) if cached is None else cached  # the most recently used is the last
-    if len(cache) > _CACHE_SIZE:
-        del cache[next(iter(cache))]
-    return cache[key]
+    with _LOCK:
+        cached = _CACHE.setdefault(spark, {}).get(key)
+    frame = _read(spark, node, files.stored) if cached is None else frame_of(spark, cached)
+    with _LOCK:
+        cache = _CACHE.setdefault(spark, {})
+        cache.pop(key, None)
+        cache[key] = analyzed_plan(frame)  # the most recently used is the last
+        if len(cache) > _CACHE_SIZE:
+            del cache[next(iter(cache))]
+    return frame
 
 
 def _read(spark: SparkSession, node: Scan, columns: Sequence[tuple[str, DataType]]) -> DataFrame:

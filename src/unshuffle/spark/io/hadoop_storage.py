@@ -13,6 +13,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from unshuffle.catalog.json_files import MAX_BYTES, checked_size
 from unshuffle.spark.shims.gateway import java_array
 from unshuffle.spark.shims.hadoop import hadoop, hadoop_configuration
 from unshuffle.sstream.storage import FileEntry, LocalStorage, Step, Storage, no_step
@@ -63,7 +64,7 @@ class HadoopStorage:
             raise FileNotFoundError(name)
         stream = self._fs.open(self._at(name))
         try:
-            return bytes(stream.readAllBytes())
+            return checked_size(bytes(stream.readNBytes(MAX_BYTES + 1)))
         finally:
             stream.close()
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from pyspark import AccumulatorParam
+from pyspark.accumulators import _accumulatorRegistry
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
@@ -148,6 +149,7 @@ class PendingOutputs:
         options = {"lineSep": "\n", "compression": "none", "maxRecordsPerFile": "0"}
         pieces.write.options(**options).text(staging.toString())
         parts = {f"part-{part:05d}" for part in without_newline.value}
+        _accumulatorRegistry.pop(without_newline.aid, None)  # PySpark would keep it for the life of the process
         for status in self._fs(staging).listStatus(staging):
             if status.getPath().getName()[: len("part-00000")] in parts:
                 self._cut_last_byte(status)

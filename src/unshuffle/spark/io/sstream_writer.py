@@ -69,17 +69,17 @@ class PendingStreams:
         path: str,
         request: LayoutRequest,
         *,
-        sample: DataFrame | None = None,
+        follows: int | None = None,
         input_layout: InputLayout = "none",
         sizes: ParquetSizes | None = None,
         storage: Storage | None = None,
     ) -> Manifest:
-        """Writes the files of a stream. `sample` has the same rows, and is sampled before `frame` is written."""
+        """Writes the files of a stream. `follows` is the version that the rows are computed from, if any."""
         storage = storage or storage_for(self._spark, path)
         layout = resolved_layout(frame, request)
-        writer = VersionWriter(storage, path, request.overwrite)
+        writer = VersionWriter(storage, path, request.overwrite, follows)
         self._pending.append(writer)
-        function = layout.function or choose_function(frame if sample is None else sample, layout)
+        function = layout.function or choose_function(frame, layout)
         self._write(
             frame, f"{uri_of(storage)}/{writer.staging}", layout, function, input_layout, sizes or ParquetSizes()
         )
@@ -88,7 +88,7 @@ class PendingStreams:
             # Spark has split a partition among tasks, and each task has sorted its part only.
             self._pending.remove(writer)
             writer.discard()
-            return self.write(frame, path, request, sample=sample, sizes=sizes, storage=storage)
+            return self.write(frame, path, request, follows=follows, sizes=sizes, storage=storage)
         return manifest
 
     def commit(self) -> list[Stream]:
@@ -154,13 +154,14 @@ def write(
     path: str,
     request: LayoutRequest,
     *,
+    follows: int | None = None,
     input_layout: InputLayout = "none",
     sizes: ParquetSizes | None = None,
     storage: Storage | None = None,
 ) -> Stream:
     """Writes the rows of a frame as the next version of a stream."""
     with PendingStreams(frame.sparkSession) as pending:
-        pending.write(frame, path, request, input_layout=input_layout, sizes=sizes, storage=storage)
+        pending.write(frame, path, request, follows=follows, input_layout=input_layout, sizes=sizes, storage=storage)
         return pending.commit()[0]
 
 

@@ -22,11 +22,12 @@ from unshuffle.plan import logical
 from unshuffle.plan.expressions import Expression, SortKey
 from unshuffle.plan.logical import Plan
 from unshuffle.plan.sql import literal, order_words, quote, string_as_bytes, string_literal
+from unshuffle.spark.execution.session_settings import isolated_session
 from unshuffle.spark.io import files
 from unshuffle.spark.lowering.placeholders import Placeholders
 from unshuffle.spark.reader import relations
 from unshuffle.spark.session import has_plain_strings, why_plain
-from unshuffle.spark.shims.catalyst import drop_temp_view
+from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of
 from unshuffle.spark.udf import user_operators
 
 # SQL has no rows without columns, so such rows get this one.
@@ -35,18 +36,18 @@ ONE_ROW = "1 AS one_row"
 
 @contextmanager
 def baseline(spark: SparkSession) -> Iterator[Baseline]:
-    """A baseline translation. Its temporary views are dropped at the end; its DataFrames remain usable."""
+    """A baseline translation. Its DataFrames remain usable at the end."""
     translation = Baseline(spark)
     try:
         yield translation
     finally:
-        translation.drop_views()
+        translation.close()
 
 
 class Baseline:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self._views: list[str] = []
+        self._apart: SparkSession | None = None  # a session for views, which other threads must not see
         string = string_as_bytes if has_plain_strings(spark) else string_literal
         self._placeholders = Placeholders(name_of, self.subquery, why_plain(spark) is not None, string)
         self._shared: dict[int, tuple[logical.Shared, str]] = {}
@@ -77,7 +78,9 @@ class Baseline:
 
     def query(self, text: str) -> DataFrame:
         """A SQL text of this translation as a DataFrame."""
-        return self._placeholders.frame(self.spark, text)
+        if self._apart is None:
+            return self._placeholders.frame(self.spark, text)
+        return frame_of(self.spark, analyzed_plan(self._placeholders.frame(self._apart, text)))
 
     def select_from(self, frame: DataFrame) -> str:
         """A DataFrame as SQL."""
@@ -93,11 +96,12 @@ class Baseline:
             named.append(f"{name} AS (SELECT * FROM {self._view(self.frame(plan))} AS t({columns}))")
         return f"WITH {', '.join(named)} SELECT * FROM ({sql})"
 
-    def drop_views(self) -> None:
-        for view in self._views:
-            drop_temp_view(self.spark, view)
-        self._views.clear()
+    def close(self) -> None:
+        """Forgets everything that the DataFrames do not need. (Reference cycles would keep it alive for a while, and with it
+        plans in the JVM.)"""
+        self._apart = None
         self._shared.clear()
+        self._placeholders.clear()
 
     # --- operators
 
@@ -201,9 +205,10 @@ class Baseline:
         if self._placeholders.uses_public_api:
             # Spark Connect analyzes a query when it runs; a view would be gone by then.
             return self._placeholders.table(frame)
+        if self._apart is None:
+            self._apart = isolated_session(self.spark, {})
         name = f"unshuffle_{uuid.uuid4().hex}"
-        frame.createOrReplaceTempView(name)
-        self._views.append(name)
+        frame_of(self._apart, analyzed_plan(frame)).createOrReplaceTempView(name)
         return name
 
     # --- expressions

@@ -52,12 +52,12 @@ from unshuffle.spark.shims import plan_bridge
 
 @contextmanager
 def lowering(spark: SparkSession, optimized: PlannedQuery) -> Iterator[Lowering]:
-    """The lowering of a plan. Its temporary views are dropped at the end; its DataFrames remain usable."""
+    """The lowering of a plan. Its DataFrames remain usable at the end."""
     lowered = Lowering(spark, optimized)
     try:
         yield lowered
     finally:
-        lowered.drop_views()
+        lowered.close()
 
 
 class Lowering(Baseline):
@@ -93,6 +93,11 @@ class Lowering(Baseline):
 
     def _lower(self, node: PhysicalPlan) -> Lowered:
         return LOWERINGS[type(node.operator)](self, node, node.operator)
+
+    def close(self) -> None:
+        super().close()
+        self._lowered.clear()
+        self.fallback_inputs.clear()
 
     def release(self) -> None:
         """Unpersists the spools of this query."""

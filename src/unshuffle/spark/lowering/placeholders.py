@@ -74,6 +74,10 @@ class Placeholders:
         self._frames[name] = frame
         return name
 
+    def clear(self) -> None:
+        self._opaque.clear()
+        self._frames.clear()
+
     def used_in(self, text: str) -> list[str]:
         """The calls in a text that represent opaque expressions."""
         return [call for call in self._opaque if call in text]

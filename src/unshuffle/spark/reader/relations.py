@@ -71,7 +71,9 @@ def with_schema_of(frame: DataFrame, original: DataFrame) -> DataFrame:
     columns = []
     for ours, wanted in zip(numbered.schema.fields, fields, strict=True):
         if ours.dataType != wanted.dataType:
-            if _is_empty(frame):  # a relation of no rows has the types of its columns, but not the nullability inside them
+            if _is_empty(
+                frame
+            ):  # a relation of no rows has the types of its columns, but not the nullability inside them
                 return frame.sparkSession.createDataFrame([], original.schema)
             raise OtherType(f"column {wanted.name!r} would be {ours.dataType.json()}, not {wanted.dataType.json()}")
         column = col(ours.name)

@@ -64,11 +64,6 @@ def attributes_of(frame: DataFrame) -> list[Any]:
     return items_of(analyzed_plan(frame).output())
 
 
-def drop_temp_view(spark: SparkSession, name: str) -> None:
-    """Drops a temporary view. `spark.catalog.dropTempView` would also uncache data with an equal plan, even the user's."""
-    java_session(spark).sessionState().catalog().dropTempView(name)
-
-
 # --------------------------------------------------------------------------------------------------------------- plans
 
 

@@ -17,11 +17,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.errors import InternalError
 from unshuffle.plan.sql import quote
-from unshuffle.spark.session import temporarily
+from unshuffle.spark.execution.session_settings import isolated_session
 from unshuffle.spark.shims.catalyst import analyzed_plan, attributes_of, frame_of, query_execution
 from unshuffle.spark.shims.claimed_layout import SortOrder, with_claimed_layout, without_layout
 from unshuffle.spark.shims.executed_plan import exchanges_and_sorts
 from unshuffle.spark.shims.gateway import java_array, jvm, none
+
+_ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 def narrow_repartition(
@@ -38,27 +40,33 @@ def narrow_repartition(
     `belongs` is the number of the output partition that a row belongs to; other rows are filtered out. `order` is how the
     rows of each output partition are then sorted, and is not checked. `partitions` is the expected number of input
     partitions; by default, one more than the largest number in `reads`. A frame that has the column `number` keeps it."""
-    spark = frame.sparkSession
-    # An adaptive plan would run its stages now, and might merge partitions.
-    with temporarily(spark, **{"spark.sql.adaptive.enabled": False}):
-        planned = frame_of(spark, analyzed_plan(frame))
-        execution = query_execution(planned)
-        rdd = execution.toRdd()
-        expected = max((i for group in reads for i in group), default=-1) + 1 if partitions is None else partitions
-        if rdd.getNumPartitions() != expected:
-            raise InternalError(f"a fragment has {rdd.getNumPartitions()} partitions, {expected} were expected")
-        statistics = execution.optimizedPlan().stats()
-        merged, rows = planned, _grouped(spark, rdd, reads)
-        if number not in frame.columns:
-            unnumbered = without_layout(spark, attributes_of(planned), rows, statistics)
-            merged = unnumbered.select("*", F.spark_partition_id().alias(number))
-            if belongs is not None:
-                merged = merged.where(belongs == F.col(quote(number)))
-            rows = query_execution(merged).toRdd()
-        elif belongs is not None:
-            raise InternalError("rows that already have partition numbers cannot be split")
-        rows = rows.setName(f"narrowed {exchanges_and_sorts(planned)}")
-    return with_claimed_layout(spark, attributes_of(merged), rows, number, order, statistics)
+    spark = _without_adaptive_execution(frame.sparkSession)
+    planned = frame_of(spark, analyzed_plan(frame))
+    execution = query_execution(planned)
+    rdd = execution.toRdd()
+    expected = max((i for group in reads for i in group), default=-1) + 1 if partitions is None else partitions
+    if rdd.getNumPartitions() != expected:
+        raise InternalError(f"a fragment has {rdd.getNumPartitions()} partitions, {expected} were expected")
+    statistics = execution.optimizedPlan().stats()
+    merged, rows = planned, _grouped(spark, rdd, reads)
+    if number not in frame.columns:
+        unnumbered = without_layout(spark, attributes_of(planned), rows, statistics)
+        merged = unnumbered.select("*", F.spark_partition_id().alias(number))
+        if belongs is not None:
+            merged = merged.where(belongs == F.col(quote(number)))
+        rows = query_execution(merged).toRdd()
+    elif belongs is not None:
+        raise InternalError("rows that already have partition numbers cannot be split")
+    rows = rows.setName(f"narrowed {exchanges_and_sorts(planned)}")
+    return with_claimed_layout(frame.sparkSession, attributes_of(merged), rows, number, order, statistics)
+
+
+def _without_adaptive_execution(spark: SparkSession) -> SparkSession:
+    """A session whose plans can become an RDD now: an adaptive plan would run its stages for that, and might merge
+    partitions. The user's session is not changed, because other threads use it."""
+    if spark.conf.get(_ADAPTIVE) == "false":
+        return spark
+    return isolated_session(spark, {_ADAPTIVE: False})
 
 
 def _grouped(spark: SparkSession, rdd: Any, reads: Sequence[Sequence[int]]) -> Any:

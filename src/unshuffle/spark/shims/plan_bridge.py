@@ -18,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from unshuffle.errors import InternalError
 from unshuffle.frozen import dataclass
 from unshuffle.plan.sql import quote
-from unshuffle.spark.session import temporarily
 from unshuffle.spark.shims.catalyst import frame_of, query_execution, sort_order
 from unshuffle.spark.shims.gateway import constructed, items_of, java_class, jvm, none, scala_object, sequence
 
@@ -67,9 +66,28 @@ def planned(frame: DataFrame) -> DataFrame:
 
 def sort_aggregated(frame: DataFrame) -> DataFrame:
     """The same rows, with groups formed from sorted rows. For states that are Java objects, Spark would use a hash table, and
-    sort the rest once the table has 128 groups, even if the rows are sorted already."""
-    with temporarily(frame.sparkSession, **{"spark.sql.execution.useObjectHashAggregateExec": False}):
+    sort the rest once the table has 128 groups, even if the rows are sorted already. (Spark has a setting for this, but
+    other threads would see it change in the user's session.)"""
+    spark, execution = frame.sparkSession, query_execution(frame)
+    if _would_not_terminate(spark, execution.sparkPlan()):
+        return frame
+    aggregate = _top_aggregate(execution)
+    if aggregate is None:
         return planned(frame)
+    final, above = aggregate
+    return _as_leaf(spark, execution.optimizedPlan(), _under(spark, above, _sort_based(spark, final)))
+
+
+def _sort_based(spark: SparkSession, aggregate: Any) -> Any:
+    """An aggregate and the steps below it that belong to it, down to the first that reads rows instead of states."""
+    reads_rows = all(call.mode().toString() == "Partial" for call in items_of(aggregate.aggregateExpressions()))
+    (below,) = items_of(aggregate.children())
+    if not reads_rows and below.nodeName().endswith("Aggregate"):
+        aggregate = aggregate.withNewChildren(sequence(spark, [_sort_based(spark, below)]))
+    if aggregate.nodeName() != "ObjectHashAggregate":
+        return aggregate
+    fields = [aggregate.productElement(i) for i in range(aggregate.productArity())]
+    return java_class(spark, f"{_SQL}.execution.aggregate.SortAggregateExec")(*fields)
 
 
 def _as_leaf(spark: SparkSession, logical: Any, physical: Any) -> DataFrame:

@@ -24,10 +24,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
@@ -36,6 +37,7 @@ from unshuffle.catalog.types import spark_name
 from unshuffle.errors import InternalError
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.properties.layouts.partition_functions import RangeKey, SampledBoundaries
+from unshuffle.spark.shims.active_session import arrow_frame
 from unshuffle.spark.shims.catalyst import (
     OpaqueCode,
     column_of,
@@ -168,15 +170,32 @@ def _marked(boundary: tuple[Any, ...], function: RangeFunction, keys: int, ends:
     return parts
 
 
-@lru_cache(maxsize=32)  # Catalyst sees that two searches are equal if their boundaries are one object
+# Literals that were made before, the most recently used last. Catalyst sees that two searches are equal if their boundaries
+# are one object. They belong to no session, so they keep none alive.
+_LITERALS: dict[tuple[SparkContext, RangeFunction, int], tuple[Any, Any]] = {}
+_MOST_LITERALS = 32
+_LOCK = Lock()
+
+
 def _boundary_literals(spark: SparkSession, function: RangeFunction, keys: int) -> tuple[Any, Any]:
     """The boundaries, cut to the keys, and their comparator: literals that Catalyst sends to the tasks."""
+    key = (spark.sparkContext, function, keys)
+    made = _LITERALS.get(key) or _new_literals(spark, function, keys)
+    with _LOCK:
+        literals = _LITERALS.pop(key, made)  # another thread may have been faster
+        _LITERALS[key] = literals
+        if len(_LITERALS) > _MOST_LITERALS:
+            del _LITERALS[next(iter(_LITERALS))]
+    return literals
+
+
+def _new_literals(spark: SparkSession, function: RangeFunction, keys: int) -> tuple[Any, Any]:
     ends, fields = _ends(function, keys), _fields(function, keys)
     rows = [_marked(boundary, function, keys, ends) for boundary in _boundaries(function)]
     arrays = [pa.array([row[i] for row in rows], type_) for i, (type_, _) in enumerate(fields)]
     structs = pa.StructArray.from_arrays(arrays, names=[f"_{i}" for i in range(len(fields))])
     # All boundaries in one row, which Spark reads at once. One call for each of 10,000 boundaries would take a second.
-    whole = spark.createDataFrame(pa.table({"boundaries": pa.ListArray.from_arrays([0, len(rows)], structs)}))
+    whole = arrow_frame(spark, pa.table({"boundaries": pa.ListArray.from_arrays([0, len(rows)], structs)}))
     array = query_execution(whole).executedPlan().executeCollect()[0].getArray(0)
     struct = whole._jdf.schema().apply(0).dataType().elementType()
     sql, class_of = jvm(spark).org.apache.spark.sql, jvm(spark).java.lang.Class.forName

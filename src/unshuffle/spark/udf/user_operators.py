@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import signature
+from threading import Lock
 from types import ModuleType
 from typing import Any, cast
 
@@ -44,6 +45,7 @@ from unshuffle.spark.udf.user_code import Code, Produced
 from unshuffle.user_classes import found_in, load
 
 _Batches = Iterator[pa.RecordBatch]
+_PICKLING = Lock()  # the modules that are pickled by value are registered for all threads
 
 
 def process(frame: DataFrame, node: Process) -> DataFrame:
@@ -185,6 +187,11 @@ def shipped(run: Callable[..., Any], user_class: UserClass) -> Callable[[_Batche
 
 
 def pickled(run: Callable[..., Any], user_class: UserClass) -> bytes:
+    with _PICKLING:
+        return _pickled(run, user_class)
+
+
+def _pickled(run: Callable[..., Any], user_class: UserClass) -> bytes:
     # Workers need neither unshuffle nor the user's module: here both are registered to be pickled by value.
     registered = cloudpickle.cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
     ours = sys.modules[__name__.partition(".")[0]]

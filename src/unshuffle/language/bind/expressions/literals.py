@@ -18,12 +18,16 @@ from unshuffle.language.parse.dialect import ScopeDialect
 from unshuffle.plan.expressions import Cast, Expression, Literal, Template
 from unshuffle.plan.sql import string_literal
 
+_VARIABLE = re.compile(r"\$\{[^}$ ]+\}")  # Spark replaces it by a setting or an environment variable, in strings too
+
 if TYPE_CHECKING:
     from unshuffle.language.bind.expressions.expression import ExpressionBinder
 
 
 def literal(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     if node.args.get("is_string"):
+        if _VARIABLE.search(node.name):
+            raise NotUnderstood("a variable ${...}")
         return Literal(node.name, pa.string())
     return number(node.name)
 

@@ -1,0 +1,1 @@
+"""A cluster whose tasks wait for permission, so that faults strike in a stage of our choice."""
