@@ -357,6 +357,7 @@ def assert_same_when_rewritten(frame: DataFrame) -> None:
 # Operators that stay Spark's, over inputs that we understand.
 FOREIGN: dict[str, tuple[int, Make]] = {
     "repartition": (1, lambda f: f["t"].where("id > 1").repartition(3, "k").select("id")),
+    "repartition for a udf": (1, lambda f: f["t"].repartition(3).select(plus_one("id").alias("n")).groupBy("n").count()),
     "repartition and sort": (1, lambda f: f["t"].repartition(2, "k").sortWithinPartitions("id").select("id", "k")),
     "explode": (1, lambda f: f["t"].select("id", F.explode(F.array("id", "k")).alias("e")).where("e > 1")),
     "lateral": (1, lambda f: f["t"].sparkSession.sql("select * from u, lateral (select max(id) m from w where w.k = u.k)")),

@@ -175,7 +175,7 @@ class Shapes:
         return Shape(
             name,
             lambda: _rows(session.sql(query)),
-            partial(_different, expected, is_sorted=is_sorted),
+            partial(different, expected, is_sorted=is_sorted),
             lambda: self._fallbacks(session, query),
         )
 
@@ -196,7 +196,7 @@ class Shapes:
             split = twelve.groupBy("p", "user").agg(F.sum("bytes").alias("s"))
             return _rows(merged.drop("p").join(split.drop("p"), "user").select("user", "n", "s"))
 
-        return Shape("narrow merge and split", run, partial(_different, expected, is_sorted=False))
+        return Shape("narrow merge and split", run, partial(different, expected, is_sorted=False))
 
     def _twice(self) -> Shape:
         """One DataFrame, collected twice: the second time, what is left of the first is used again."""
@@ -208,7 +208,7 @@ class Shapes:
             first, second = _rows(frame), _rows(frame)
             return second if sorted(first) == sorted(second) else [*first, *second]
 
-        return Shape("one DataFrame twice", run, partial(_different, expected, is_sorted=False))
+        return Shape("one DataFrame twice", run, partial(different, expected, is_sorted=False))
 
     # --- files
 
@@ -228,7 +228,7 @@ class Shapes:
             self.session.write_stream(frame, path, clustered_by=["word", "user"], ranged=True, partitions=4)
             return path
 
-        return Shape("write of a stream", run, lambda path: _stream_problems(path, expected))
+        return Shape("write of a stream", run, lambda path: stream_problems(path, expected))
 
     def _files(self) -> Shape:
         daily = self._plain(DAILY)
@@ -248,11 +248,11 @@ class Shapes:
             lines = [line for part in _parts(out / "heavy.csv") for line in csv.reader(part.splitlines()[1:])]
             parquet = pq.read_table(out / "last.parquet").to_pydict()
             return [
-                *_different(reduced, list(zip(*parquet.values(), strict=True)), is_sorted=False),
-                *_different(heavy, [tuple(map(int, line)) for line in lines], is_sorted=False),
-                *_different(daily, text, is_sorted=False),
-                *_unexpected(out, {"last.parquet", "heavy.csv", "daily.txt"}),
-                *_miscounted(counts, reduced, heavy, daily),
+                *different(reduced, list(zip(*parquet.values(), strict=True)), is_sorted=False),
+                *different(heavy, [tuple(map(int, line)) for line in lines], is_sorted=False),
+                *different(daily, text, is_sorted=False),
+                *unexpected(out, {"last.parquet", "heavy.csv", "daily.txt"}),
+                *miscounted(counts, reduced, heavy, daily),
             ]
 
         return Shape("files of a script", partial(self._ran, "files"), problems)
@@ -263,10 +263,10 @@ class Shapes:
         def problems(ran: tuple[Path, list[int]]) -> list[str]:
             out, counts = ran
             return [
-                *_stream_problems(out / "joined.ss", joined),
-                *_stream_problems(out / "daily.ss", daily),
-                *_unexpected(out, {"joined.ss", "daily.ss"}),
-                *_miscounted(counts, joined, daily),
+                *stream_problems(out / "joined.ss", joined),
+                *stream_problems(out / "daily.ss", daily),
+                *unexpected(out, {"joined.ss", "daily.ss"}),
+                *miscounted(counts, joined, daily),
             ]
 
         return Shape("streams of a script", partial(self._ran, "streams"), problems)
@@ -289,30 +289,30 @@ def _parts(folder: Path) -> list[str]:
     return [each.read_text(encoding="utf-8") for each in sorted(folder.glob("part-*"))]
 
 
-def _different(expected: Rows, found: Rows, is_sorted: bool) -> list[str]:
+def different(expected: Rows, found: Rows, is_sorted: bool) -> list[str]:
     if (found == expected) if is_sorted else Counter(found) == Counter(expected):
         return []
     missing, extra = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
     return [f"{len(found)} rows, not {len(expected)}; missing {list(missing)[:3]}, too many {list(extra)[:3]}"]
 
 
-def _unexpected(out: Path, names: set[str]) -> list[str]:
+def unexpected(out: Path, names: set[str]) -> list[str]:
     found = {each.name for each in out.iterdir()} ^ names
     left = [each for each in out.rglob("*") if each.name in ("_temporary", "_new")]
     return [*(f"{name} is missing or left over" for name in found), *(f"{path} is left over" for path in left)]
 
 
-def _miscounted(counts: list[int], *outputs: Rows) -> list[str]:
+def miscounted(counts: list[int], *outputs: Rows) -> list[str]:
     expected = list(map(len, outputs))
     return [] if counts == expected else [f"the script reports {counts} rows, not {expected}"]
 
 
-def _stream_problems(path: Path, expected: Rows) -> list[str]:
+def stream_problems(path: Path, expected: Rows) -> list[str]:
     stream = open_stream(str(path))
     rows = [tuple(row.values()) for file in stream.paths for row in pq.ParquetFile(file).read().to_pylist()]
     named = {file.path for file in stream.manifest.files()} | {manifest_name(stream.version)}
     left = {entry.name for entry in storage_of(str(path)).entries()} - named
-    found = [*_different(expected, rows, is_sorted=False), *map(str, check(stream))]
+    found = [*different(expected, rows, is_sorted=False), *map(str, check(stream))]
     if stream.manifest.rows != len(expected):
         found.append(f"the manifest counts {stream.manifest.rows} rows, not {len(expected)}")
     return [*found, *(f"{name} is left over" for name in sorted(left))]

@@ -183,10 +183,11 @@ _REPARTITIONS = {"Repartition", "RepartitionByExpression", "RebalancePartitions"
 
 def _without_repartition(node: CatalystNode) -> CatalystNode:
     """The input of such an operator. A shuffle there is a hint how to run it, which is what we decide. (`coalesce` does not
-    shuffle: it keeps the order of rows, which an aggregate may show.)"""
+    shuffle: it keeps the order of rows, which an aggregate may show. A shuffle below a user's function spreads its work.)"""
     while node.kind in _REPARTITIONS and node.fields.get("shuffle", True):
         (node,) = node.children
-    if node.kind in ("Project", "Filter", "SubqueryAlias") and len(node.children) == 1:
+    is_cheap = not any(map(node.mentions, ("PythonUDF", "ScalaUDF")))
+    if node.kind in ("Project", "Filter", "SubqueryAlias") and len(node.children) == 1 and is_cheap:
         node.children = (_without_repartition(node.children[0]),)
     return node
 
