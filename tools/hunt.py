@@ -3,7 +3,6 @@
     python tools/hunt.py --minutes 10            new seeds each time
     python tools/hunt.py --minutes 10 --seed 7   from a seed on
     python tools/hunt.py --replay 112 4711       some seeds again
-    python tools/hunt.py --sql                   also texts that Session.sql reads
 
 A failing case is shrunk and printed as lines that can be pasted into tests/support/hunt/found.py. The program ends with 1
 if it found something.
@@ -38,9 +37,8 @@ REASONS = 12
 
 
 class Hunt:
-    def __init__(self, spark: SparkSession, folder: Path, out: Path | None, with_sql: bool) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, out: Path | None) -> None:
         self._spark = spark
-        self._with_sql = with_sql
         self._folder = folder
         self._out = out
         self._begun = self._told = time.monotonic()
@@ -54,7 +52,7 @@ class Hunt:
         try:
             with stored(self._spark, tables, self._folder):
                 for seed in seeds:
-                    found += list(findings(self._spark, case_of(seed), self.tally, self._with_sql))[:1]
+                    found += list(findings(self._spark, case_of(seed), self.tally))[:1]
                     self._progress()
         except (PySparkException, UserError) as error:
             print(f"cannot make the tables of seed {seeds[0]}: {error}", flush=True)
@@ -108,11 +106,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--replay", type=int, nargs="*", default=[], metavar="SEED")
     parser.add_argument("--out", type=Path, help="also append findings to this file")
-    parser.add_argument("--sql", action="store_true", help="also let Session.sql read the texts")
     given = parser.parse_args()
     first = SystemRandom().randrange(10**9) if given.seed is None else given.seed
     with tempfile.TemporaryDirectory() as name:
-        hunt = Hunt(start(Path(name)), Path(name), given.out, given.sql)
+        hunt = Hunt(start(Path(name)), Path(name), given.out)
         for seed in given.replay:
             hunt.tables([seed])
         if not given.replay:

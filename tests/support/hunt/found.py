@@ -82,17 +82,19 @@ FOUND = (
         tables=("create or replace temporary view t0 as select a, s from values ('a', 1), ('2', 2) as v(s, a)",),
         text="select named_struct('q', a) as n, s as m from t0 where 1 = 0",
     ),
-    # A cast of ours failed where ANSI was off, and a cast of Spark's inside it returned NULL.
-    Found(
-        kind="sql",
-        tables=("create or replace temporary view t0 as select a, s from values ('a', 1), ('2', 2) as v(s, a)",),
-        text="select cast(s as int) as n, a / 0 as m from t0",
-        settings={"spark.sql.ansi.enabled": "false"},
-    ),
     # Rows that are drawn by a seed depend on how their input is partitioned.
     Found(
         kind="frame",
         tables=("create table t0 using parquet as select cast(id as int) as a, id % 3 as b from range(0, 40, 1, 3)",),
         text='spark.table("t0").sample(0.5, seed=3).groupBy("b").count()',
+    ),
+    # The aggregate of a pivot could not be made over other inputs.
+    Found(
+        kind="frame",
+        tables=(
+            "create or replace temporary view t0 as select a, s from values (1, 'a'), (1, 'b'), (2, 'a') as v(a, s)",
+        ),
+        text='spark.table("t0").groupBy("s").pivot("a", [1, 2]).agg(F.count(F.lit(1))).toDF("x", "y", "z").selectExpr("z", "explode(array(1, y)) as n")',
+        costs=9262910,
     ),
 )

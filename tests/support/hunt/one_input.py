@@ -26,7 +26,8 @@ class OneInput:
 
     def select(self, draw: Draw) -> Select | None:
         """None if the relation has no column that can be a key."""
-        table = self._relations.table(draw.at("table"))
+        chosen = draw.at("table")
+        table = self._relations.stored(chosen) if chosen.chance(0.85) else self._relations.table(chosen)
         keys = [i for i, each in enumerate(table.columns) if can_be_key(each) and is_orderable(each)]
         if not keys:
             return None
@@ -41,7 +42,8 @@ class OneInput:
 
     def _diamond(self, draw: Draw, table: Relation, keys: Positions) -> Select:
         """Two or three groupings by the same keys, or nearly, joined or unioned."""
-        sides = [self._groups(draw.at("side"), table, keys) for _ in range(draw.pick([2, 2, 3]))]
+        count = draw.number(1, 2)
+        sides = [self._groups(draw.at("side"), table, keys, count) for _ in range(draw.pick([2, 2, 3]))]
         if draw.chance(0.4):
             return Select(" union all ".join(each.text for each in sides), sides[0].columns)
         found, *others = map(self._relations.nested, sides)
@@ -78,7 +80,8 @@ class OneInput:
         if groups.columns[len(keys) :] and draw.chance(0.3):
             on.append(condition(draw.at("more"), [*rows.columns, *groups.columns], 0))
         sides = (rows, groups) if draw.chance(0.6) else (groups, rows)
-        return self._kept(self._join(draw.at("join"), JOINS, *sides, on), self._where(draw.at("where"), rows))
+        joined = self._join(draw.at("join"), JOINS, *sides, on)
+        return self._kept(joined, self._where(draw.at("where"), joined))
 
     def _extreme(self, draw: Draw, table: Relation, keys: Positions) -> Select:
         ordered = [i for i, each in enumerate(table.columns) if has_one_form(each)] or list(keys)
@@ -138,11 +141,13 @@ class OneInput:
         )
 
     def _picked(self, draw: Draw, table: Relation, keys: Positions) -> Select:
-        """The value of a row with the greatest struct of all columns, so that it is the same in any of them."""
+        """The value of a row with the greatest key, or the greatest struct of all columns: any such row has that value."""
         source = self._relations.use(draw, table)
         usable = [each for each in source.columns if is_orderable(each)]
-        of, listed = draw.at("of").pick(usable), ", ".join(each.name for each in usable)
-        call = self._relations.output(f"{draw.pick(['max_by', 'min_by'])}({of.name}, struct({listed}))", "")
+        unique = [each.name for each in source.columns if each.name.lower().endswith("k")]
+        of = draw.at("of").pick([each for each in usable if each.kind == "text"] or usable)
+        by = draw.pick([*unique, *unique, f"struct({', '.join(each.name for each in usable)})"])
+        call = self._relations.output(f"{draw.pick(['max_by', 'min_by'])}({of.name}, {by})", "")
         return self._with_keys(draw, source, keys, [call])
 
     # --- joins with aggregates above or below
@@ -185,13 +190,13 @@ class OneInput:
 
     # --- parts
 
-    def _groups(self, draw: Draw, table: Relation, keys: Positions) -> Select:
-        """A grouping of a use of the table."""
-        return self._grouped(draw.at("grouped"), self._relations.use(draw.at("use"), table), keys)
+    def _groups(self, draw: Draw, table: Relation, keys: Positions, count: int = 1) -> Select:
+        """A grouping of a use of the table, with so many aggregates."""
+        return self._grouped(draw.at("grouped"), self._relations.use(draw.at("use"), table), keys, count)
 
-    def _grouped(self, draw: Draw, source: Relation, keys: Positions) -> Select:
+    def _grouped(self, draw: Draw, source: Relation, keys: Positions, count: int = 1) -> Select:
         calls = []
-        for _ in range(draw.number(1, 2)):
+        for _ in range(count):
             if draw.chance(0.5):
                 of = draw.pick([each for each in source.columns if is_orderable(each)])
                 shape = draw.pick(CALLS)

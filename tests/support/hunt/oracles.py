@@ -21,6 +21,7 @@ from unshuffle.spark.session import temporarily
 
 PLANS = 6  # that are made with other costs
 RUNS = 2  # of the plans that differ
+SPARK_FAULT = "INTERNAL_ERROR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Tally:
         self.fallbacks.update(set(reasons))
 
 
-def findings(spark: SparkSession, case: Case, tally: Tally, with_sql: bool = False) -> Iterator[Finding]:
+def findings(spark: SparkSession, case: Case, tally: Tally) -> Iterator[Finding]:
     """Every oracle on one case, whose tables exist."""
     with temporarily(spark, **case.settings):
         frames: list[DataFrame] = []
@@ -68,7 +69,7 @@ def findings(spark: SparkSession, case: Case, tally: Tally, with_sql: bool = Fal
         tally.errors += expected.error is not None
         if frames:
             yield from _against_plain(spark, case, frames[0], expected, tally)
-        if with_sql and case.kind == "sql":
+        if case.kind == "sql":
             yield from _read_by_us(spark, case, expected, not frames, tally)
         if case.partition is not None:
             yield from _partitioned(spark, case, tally)
@@ -85,8 +86,11 @@ def _against_plain(
         return
     try:
         tally.add(case.kind, session.fallbacks)
+        reasons = [each for each in session.fallbacks if SPARK_FAULT in each]  # Spark could not make what we asked for
     except Exception as error:
-        yield Finding("fault", "fallbacks", replaced(case, without=(), costs=0), shown(expected), short(error))
+        reasons = [short(error)]
+    for reason in reasons:
+        yield Finding("fault", "fallbacks", replaced(case, without=(), costs=0), shown(expected), reason)
     pipeline = pipeline_of(session)
     if pipeline.script is not None and pipeline.planned:
         tally.exercised.add(pipeline.planned[0])

@@ -98,7 +98,7 @@ class Queries:
     def _select(self, draw: Draw, depth: int) -> Select:
         if draw.at("rare").chance(0.08):
             return self._rare.select(draw.at("rare")) or self._plain(draw.at("select"), depth)
-        if draw.at("one input").chance(0.3):
+        if draw.at("one input").chance(0.4):
             return self._one_input.select(draw.at("one input")) or self._plain(draw.at("select"), depth)
         shapes = [self._plain, self._grouped, self._grouped, self._distinct, self._window, self._set]
         return draw.pick(shapes)(draw.at("select"), depth)

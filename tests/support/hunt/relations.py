@@ -38,15 +38,21 @@ class Relations:
 
     def __init__(self, tables: Sequence[Table], settings: dict[str, str]) -> None:
         self._known = [Relation(each.name, each.columns) for each in tables]
+        self._files = [Relation(each.name, each.columns) for each in tables if each.is_files]
         self._settings = settings
         self._numbers = count(1)
 
     def add(self, name: str, columns: tuple[Column, ...]) -> None:
         self._known = [Relation(name, columns)] * 2 * len(self._known) + self._known
+        self._files = [Relation(name, columns)] * len(self._files) + self._files
 
     def table(self, draw: Draw) -> Relation:
         """A table or a relation that was added, by its own name."""
         return draw.pick(self._known)
+
+    def stored(self, draw: Draw) -> Relation:
+        """A relation that several uses of it are known to share: files or a WITH, where there are any."""
+        return draw.pick(self._files or self._known)
 
     def leaf(self, draw: Draw) -> Relation:
         return self.use(draw, self.table(draw))

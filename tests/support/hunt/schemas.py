@@ -127,6 +127,7 @@ class Table:
     statements: tuple[str, ...]
     drop: tuple[str, ...]
     declared: tuple[str, ...] = ()  # Python over `session`
+    is_files: bool = False
 
 
 def tables(draw: Draw) -> list[Table]:
@@ -151,7 +152,7 @@ def table(draw: Draw, name: str) -> Table:
         columns = (*columns, key, dependent)
     declared = _declared(draw.at("declared"), name, columns) if has_facts else ()
     statements, drop = _statements(draw.at("storing"), name, columns, storage, select)
-    return Table(name, columns, tuple(statements), tuple(drop), declared)
+    return Table(name, columns, tuple(statements), tuple(drop), declared, storage not in ("view", "cached"))
 
 
 def _declared(draw: Draw, name: str, columns: tuple[Column, ...]) -> tuple[str, ...]:
@@ -229,7 +230,9 @@ def _statements(
             f'session.read_stream("{folder}.ss").createOrReplaceTempView("{name}")',
         ], [f"drop view if exists {name}"]
     defined = ", ".join(f"{each.name} {each.type}" for each in columns)
-    collation = " default collation utf8_lcase" if draw.at("collation").chance(0.1) else ""
+    # Keys of maps have no collation.
+    is_collated = draw.at("collation").chance(0.1) and not any(each.kind == "map" for each in columns)
+    collation = " default collation utf8_lcase" if is_collated else ""
     create = f"create table {name} ({defined}) using parquet{collation}{_layout(draw, columns, storage)}"
     listed = ", ".join(each.name for each in columns)
     return [create, f"insert into {name} ({listed}) {select}"], [f"drop table if exists {name}"]

@@ -45,7 +45,7 @@ def _is_below(path: str, simple: frozenset[str]) -> bool:
 def _still(spark: SparkSession, case: Case, finding: Finding, folder: Path) -> Finding | None:
     try:
         with stored(spark, case.tables, folder):
-            every = findings(spark, case, Tally(), with_sql=finding.oracle == "sql")
+            every = findings(spark, case, Tally())
             return next((each for each in every if (each.kind, each.oracle) == (finding.kind, finding.oracle)), None)
     except PySparkException:
         return None  # simpler tables that Spark cannot make

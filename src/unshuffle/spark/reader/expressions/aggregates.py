@@ -80,6 +80,9 @@ _CHILD_FIELDS = {
 }
 _MAY_IGNORE_NULLS = {"First", "Last", "AnyValue"}
 
+# Spark cannot make these over columns whose types are not known yet.
+_NEEDS_TYPED_CHILDREN = {"PivotFirst"}
+
 _RANKS = {
     "RowNumber": ("row_number", INT),
     "Rank": ("rank", INT),
@@ -105,6 +108,8 @@ def aggregate(reader: ScopedReader, node: CatalystNode) -> Expression:
 
 
 def _opaque_aggregate(reader: ScopedReader, node: CatalystNode, function: CatalystNode) -> AggregateCall:
+    if function.kind in _NEEDS_TYPED_CHILDREN:
+        raise Untranslatable(f"the aggregate {function.name}")
     opaque = reader.opaque(node)
     name = f"spark.{function.name}"  # no function of ours has such a name
     is_deterministic, keeps_object = (
