@@ -110,11 +110,18 @@ class Pipeline:
         """None where Spark is not running, or has no part in a text: one with statements of a script, or with commands."""
         if not self.connection.can_read_sql:
             return None
-        from unshuffle.spark.reader.dataframe import logical_plans
+        from unshuffle.spark.reader.dataframe import left_to_spark, logical_plans
 
         with self._refused_in_our_words(source, params):
             frames = self._sql_queries().queries(self.connection.spark, source, _parameters(source, params))
-        return None if frames is None else logical_plans(frames, self.catalog, self.declarations)
+        if frames is None:
+            return None
+        try:
+            return logical_plans(frames, self.catalog, self.declarations)
+        except UserError:
+            raise
+        except Exception as error:
+            return left_to_spark(frames, _fallback_reason(error))
 
     @contextmanager
     def _refused_in_our_words(self, source: Source, params: Params | None) -> Iterator[None]:

@@ -213,11 +213,10 @@ def test_a_stream_is_written_under_settings_of_its_own(
 
 
 STAGES = {
-    "reading a DataFrame": ("unshuffle.spark.reader.dataframe.logical_plan", ("frame",)),
-    "binding a text": ("unshuffle.pipeline.bind", ("sql",)),
-    "planning": ("unshuffle.optimizer.optimize", ("frame", "sql", "run")),
-    "verifying": ("unshuffle.verify.verify", ("frame", "sql", "run")),
-    "lowering": ("unshuffle.spark.execution.run.lowering", ("frame", "sql", "run")),
+    "reading": ("unshuffle.spark.reader.dataframe.logical_plan", ("frame", "sql", "file")),
+    "planning": ("unshuffle.optimizer.optimize", ("frame", "sql", "file", "run")),
+    "verifying": ("unshuffle.verify.verify", ("frame", "sql", "file", "run")),
+    "lowering": ("unshuffle.spark.execution.run.lowering", ("frame", "sql", "file", "run")),
 }
 
 
@@ -225,12 +224,16 @@ STAGES = {
 def ways(session: Session, spark: SparkSession, folder: Path, tmp_path: Path) -> Iterator[dict[str, Callable[[], Any]]]:
     spark.read.parquet(str(folder / "t.parquet")).createOrReplaceTempView("t")
 
+    query = tmp_path / "query.sql"
+    query.write_text(f"select count(*) as n, max(k) as k from ({QUERY})")
+
     def rows(frame: DataFrame) -> list[Any]:
         return sorted(frame.collect(), key=str)
 
     yield {
         "frame": lambda: rows(session.optimize(spark.table("t").groupBy("k").count())),
         "sql": lambda: rows(session.sql(QUERY)),
+        "file": lambda: sorted(session.run(query).results[0].first, key=str),
         "run": lambda: sorted(session.run(folder / "both.scope", {"out": str(tmp_path / "planted")}).results[0].first),
     }
     spark.catalog.dropTempView("t")
@@ -257,4 +260,4 @@ def test_an_internal_fault_falls_back_to_plain_spark(
     with pytest.warns(NotOptimizedWarning, match="planted") as warned:
         assert ways[way]() == expected
     assert [warning.filename for warning in warned] == [__file__]
-    assert ["planted" in reason for reason in session.fallbacks] == [True]
+    assert "planted" in session.fallbacks[0]  # Spark's own exchanges may follow

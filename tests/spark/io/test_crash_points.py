@@ -22,9 +22,9 @@ pytestmark = pytest.mark.spark
 BY_NAME = {shape.name: shape for shape in SHAPES}
 # Shapes, and which operations of their commit and of their jobs are tried: every Nth.
 SLICE = (
-    ("three outputs, two replaced", 5, None),
-    ("stream and file, both replaced", 5, None),
-    ("csv, replaced", 4, 17),
+    ("three outputs, two replaced", 17, None),
+    ("stream and file, both replaced", 11, None),
+    ("csv, replaced", 9, 29),
 )
 
 

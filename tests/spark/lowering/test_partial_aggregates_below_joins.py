@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from tests.support.generated_queries import FAMILIES, machines, write_tables
 from unshuffle import Session
 from unshuffle.cost.machine import Machine
+from unshuffle.errors import Source
 from unshuffle.optimizer import Options, PlannedQuery, optimize, optimize_ranked
 from unshuffle.plan import physical
 from unshuffle.plan.physical import PhysicalPlan
@@ -154,5 +155,5 @@ def generated(draw: random.Random) -> str:
 
 @pytest.mark.parametrize("name", NEVER)
 def test_never(sides: Sides, name: str) -> None:
-    script = sides.ours.pipeline.bind(NEVER[name])
+    script = sides.ours.pipeline.bind_source(Source("test.scope", NEVER[name]), None, is_script=True)
     assert not optimize(script).trace.rules["partial_aggregate_below_join"]

@@ -19,6 +19,7 @@ from tests.support.rule_differential import differences, quick
 from unshuffle import Session
 from unshuffle.cardinality.estimate import estimate
 from unshuffle.catalog.schema import ColumnNumbers
+from unshuffle.errors import Source
 from unshuffle.explore.join_reordering import gather_joins
 from unshuffle.explore.picked_rows import pick_from_rows
 from unshuffle.explore.rules import EXPLORATION, SUPER_OPERATOR_NAMES
@@ -319,6 +320,10 @@ def test_picked_values_can_be_looked_up_in_the_rows(session: Session) -> None:
 
 
 def test_argmax_is_max_by_with_swapped_arguments(session: Session) -> None:
-    turned = session.sql("select k, argmax(id, s) a, ARGMIN(id, s) b from t group by k").collect()
+    """A function of scripts, which Spark does not have."""
+    text = "select k, argmax(id, s) a, ARGMIN(id, s) b from t group by k"
+    script = session.pipeline.bind_source(Source("test.scope", text), None, is_script=True)
+    with session.pipeline.executing(script, is_managed=False) as execution:
+        turned = execution.frames[0].collect()
     plain = session.spark.sql("select k, max_by(s, id) a, min_by(s, id) b from t group by k").collect()
     assert Counter(turned) == Counter(plain)

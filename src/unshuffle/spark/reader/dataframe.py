@@ -33,6 +33,16 @@ def logical_plans(
     return BoundScript(Script(outputs), tuple(constraint for each in bound for constraint in each.constraints))
 
 
+def left_to_spark(frames: Sequence[DataFrame], reason: str) -> BoundScript:
+    """DataFrames as a script in which Spark runs each of them as a whole."""
+    numbers = ColumnNumbers()
+    outputs = []
+    for frame in frames:
+        reader = PlanReader(frame.sparkSession, columns=numbers, is_inlined=True)
+        outputs.append(Output(reader.left_to_spark(CatalystNode.of(analyzed_plan(frame)), reason).plan, None))
+    return BoundScript(Script(tuple(outputs)))
+
+
 def logical_plan(
     frame: DataFrame,
     catalog: str | Path | None = None,

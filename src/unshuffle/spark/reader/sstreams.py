@@ -28,7 +28,8 @@ def as_stream(scan: Scan) -> Scan | None:
     if tuple((column.name, column.type) for column in scan.columns) != stream.manifest.schema:
         return None  # the user gave another schema
     try:
-        found = stream_scan(stream, scan.label, {column.name: column for column in scan.columns})
+        label = stream.path.rstrip("/").rsplit("/", 1)[-1].removesuffix(".ss")
+        found = stream_scan(stream, label, {column.name: column for column in scan.columns})
     except StreamProblem:
         return None  # its files have changed: Spark reads them as plain files
     return replace(found, files=replace(found.files, relation=where.relation))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from unshuffle.catalog.schema import DataType
-from unshuffle.catalog.type_coercion import arithmetic_type
+from unshuffle.catalog.type_coercion import arithmetic_type, common_type
 from unshuffle.catalog.types import (
     BIGINT,
     BOOLEAN,
@@ -19,7 +19,7 @@ from unshuffle.catalog.types import (
     is_integer,
     is_numeric,
 )
-from unshuffle.plan.expressions import Call, Case, Cast, Expression, Field, Literal, connect
+from unshuffle.plan.expressions import Call, Case, Cast, Expression, Field, Literal, Ref, connect
 from unshuffle.spark.reader.catalyst_tree import CatalystNode
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ CALLS: dict[str, tuple[str, DataType, pa.DataType | None]] = {
     "Upper": ("upper", STRING, STRING),
     "Lower": ("lower", STRING, STRING),
     "Substring": ("substring", STRING, STRING),
+    "Left": ("left", STRING, STRING),
     "Length": ("length", INT, STRING),
     "Year": ("year", INT, DATE),
     "Quarter": ("quarter", INT, DATE),
@@ -53,6 +54,7 @@ CALLS: dict[str, tuple[str, DataType, pa.DataType | None]] = {
     "DateSub": ("date_sub", DATE, DATE),
     "DateDiff": ("datediff", INT, DATE),
 }
+_COMPARISONS = {"EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"}
 # The fields that hold the children of these classes. Any other field might change the meaning.
 _CALL_FIELDS = {"left", "right", "child", "value", "list", "str", "pos", "len", "startDate", "endDate", "days"}
 ARITHMETIC = {"Add": "+", "Subtract": "-", "Multiply": "*", "Divide": "/", "Remainder": "%", "IntegralDivide": "div"}
@@ -65,7 +67,24 @@ def call(reader: ScopedReader, node: CatalystNode) -> Expression | None:
     arguments = reader.children(node)
     if first_type is not None and arguments[0].type != first_type:
         return None
+    if node.kind in _COMPARISONS:
+        arguments = _without_coercion(arguments)
     return Call(name, arguments, type)
+
+
+def _without_coercion(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """The sides of a comparison without the cast of a column to the type of the other side, which is implied: a key of a join
+    is then a column, and no new one."""
+
+    def plain(one: Expression, other: Expression) -> Expression:
+        match one, other:
+            case Cast(Ref() as column, type, safe=False), Ref() if type == other.type and is_numeric(column.type):
+                return column if is_numeric(type) and common_type(column.type, type) == type else one
+            case _:
+                return one
+
+    left, right = arguments
+    return plain(left, right), plain(right, left)
 
 
 def coalesce(reader: ScopedReader, node: CatalystNode) -> Expression:
