@@ -43,7 +43,6 @@ ANY_STAGE = 10**6  # which no query has
 SLICE = (
     ("narrow merge and split", 2, "executor dies"),
     ("streams of a script", 6, "shuffle files lost"),
-    ("files of a script", 2, "task slow"),
 )
 
 
