@@ -8,7 +8,7 @@ from tests.support.load.footprint import Footprint
 NO_GROWTH = ("views", "cached", "persisted", "query_listeners", "accumulators")
 # A thread's last query is kept for `Session.fallbacks`: its session and what Python knows of its plan.
 SESSIONS_PER_THREAD = 1
-BINDINGS_PER_THREAD = 1_000
+BINDINGS_PER_THREAD = 2_000  # Python releases them late
 # Threads of Spark's own pools keep the session that was active when they were started, until they end.
 POOL_SESSIONS = 40
 SPARK_LISTENERS_PER_SESSION = 1
