@@ -4,7 +4,7 @@
     python tools/cluster_faults.py --shape script             one shape
     python tools/cluster_faults.py --fault "executor dies"    one fault
     python tools/cluster_faults.py --quick                    one fault in each stage
-    python tools/cluster_faults.py --slice                    the few that the tests try
+    python tools/cluster_faults.py --slice                    a few chosen ones
 
 The cluster has two executor processes. The rows must be those of plain Spark, written streams must pass `check`, and nothing
 may be left over. The program ends with 1 if something is wrong.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from unshuffle.catalog.schema import DataType
-from unshuffle.catalog.type_coercion import arithmetic_type, common_type
+from unshuffle.catalog.type_coercion import arithmetic_type, common_type, literal_type
 from unshuffle.catalog.types import (
     BIGINT,
     BOOLEAN,
@@ -73,13 +73,17 @@ def call(reader: ScopedReader, node: CatalystNode) -> Expression | None:
 
 
 def _without_coercion(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """The sides of a comparison without the cast of a column to the type of the other side, which is implied: a key of a join
-    is then a column, and no new one."""
+    """The sides of a comparison without the casts of a column, or of a whole number, to the type of the other side, which are
+    implied. A key of a join is then a column, and no new one."""
 
     def plain(one: Expression, other: Expression) -> Expression:
         match one, other:
             case Cast(Ref() as column, type, safe=False), Ref() if type == other.type and is_numeric(column.type):
                 return column if is_numeric(type) and common_type(column.type, type) == type else one
+            case Cast(Cast(Literal(value=int() as value) as number, middle), type, safe=False), Ref() if (
+                is_decimal(type) and type == other.type and middle == literal_type(value)
+            ):
+                return number if common_type(middle, type) == type else one
             case _:
                 return one
 
