@@ -195,13 +195,13 @@ def test_partitions_are_merged_in_place_without_a_setting(spark: SparkSession, c
 def test_a_stream_of_an_observed_frame_is_written_without_a_setting(
     spark: SparkSession, tmp_path: Path, changed: list[str]
 ) -> None:
-    session = Session(spark)
+    session, active = Session(spark), SparkSession.getActiveSession()
     for number in range(2):
         observation = Observation()
         frame = spark.range(30).observe(observation, F.count(F.lit(1)).alias("rows"))
         session.write_stream(frame, tmp_path / f"{number}.ss", clustered_by="id", partitions=2)
         assert observation.get == {"rows": 30}
-        assert SparkSession.getActiveSession() is spark
+        assert SparkSession.getActiveSession() is active
     assert changed == []
 
 
