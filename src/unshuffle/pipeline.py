@@ -123,6 +123,20 @@ class Pipeline:
         except Exception as error:
             return left_to_spark(frames, _fallback_reason(error))
 
+    def left_to_spark(self, what: str | Path | DataFrame, params: Params | None, error: Exception) -> Script:
+        """What runs after a fault of ours: the whole query by Spark. Where Spark did not read it, the fault is raised."""
+        from unshuffle.spark.reader.dataframe import left_to_spark
+
+        frames: Sequence[DataFrame] | None = None
+        if not isinstance(what, str | Path):
+            frames = [what]
+        elif self.connection.can_read_sql and not str(what).endswith(".scope"):
+            source = read_source(Path(what)) if is_file(what) else Source(QUERY, str(what))
+            frames = self._sql_queries().queries(self.connection.spark, source, _parameters(source, params))
+        if frames is None or isinstance(error, UserError):
+            raise error
+        return self.declarations.check(left_to_spark(frames, _fallback_reason(error)))
+
     @contextmanager
     def _refused_in_our_words(self, source: Source, params: Params | None) -> Iterator[None]:
         """Where Spark rejects a text: the error of our binder, if it has one, with its place and similar names."""

@@ -123,8 +123,14 @@ class Session:
         if logical:
             return explain.logical(str(what), script, format)
         target = self.pipeline.target(is_managed=isinstance(what, str | Path) and is_file(what))
-        plans = self.pipeline.plan(script, target, all_plans)
-        return explain.physical(str(what), plans, reasons(plans[0], derive(plans[0])), format, why, script.declared)
+        try:
+            plans = self.pipeline.plan(script, target, all_plans)
+            derivation = derive(plans[0])
+        except Exception as error:
+            script = self.pipeline.left_to_spark(what, params, error)
+            plans = self.pipeline.plan(script, target)
+            derivation = derive(plans[0])
+        return explain.physical(str(what), plans, reasons(plans[0], derivation), format, why, script.declared)
 
     def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
         """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""

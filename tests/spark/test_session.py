@@ -15,6 +15,9 @@ from unshuffle.errors import UserError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from unshuffle.optimizer import PlannedQuery
+    from unshuffle.verify.derivation import Derivation
+
 pytestmark = pytest.mark.spark
 
 QUIET = """
@@ -103,6 +106,30 @@ def test_an_internal_fault_loses_no_rows(spark: SparkSession, monkeypatch: pytes
     assert [tuple(row) for row in rows] == [(1,)]
     assert [warning.filename for warning in warned] == [__file__]
     assert "KeyError: 'no such group'" in session.fallbacks[0]
+
+
+def test_a_fault_is_explained_by_what_runs_instead(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that verification refuses is not shown: the query runs as Spark has it."""
+    from unshuffle import NotOptimizedWarning, Session, verify
+    from unshuffle.errors import InternalError
+
+    derive = verify.derive
+    tries: list[PlannedQuery] = []
+
+    def refuses_the_first(plan: PlannedQuery) -> Derivation:
+        tries.append(plan)
+        if len(tries) == 1:
+            raise InternalError("an invalid plan")
+        return derive(plan)
+
+    monkeypatch.setattr(verify, "derive", refuses_the_first)
+    frame = spark.range(9).groupBy("id").count()
+    for what in ("select id, count(*) from range(9) group by id", frame):
+        tries.clear()
+        with pytest.warns(NotOptimizedWarning, match="an invalid plan"):
+            shown = Session(spark).explain(what)
+        assert "an invalid plan" in shown
+        assert "HashAggregate" not in shown
 
 
 CONNECT = """

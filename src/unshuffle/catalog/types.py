@@ -65,20 +65,29 @@ MAX_PRECISION = 38
 
 def spark_name(type: DataType) -> str:
     """The name Spark gives the type, as in `array<struct<a:int>>`; "?" for an unknown one."""
+    return _name(type, "timestamp")
+
+
+def sql_name(type: DataType) -> str:
+    """The type in SQL text for Spark, where `timestamp` means what `spark.sql.timestampType` says."""
+    return _name(type, "timestamp_ltz")
+
+
+def _name(type: DataType, timestamp: str) -> str:
     if type is None:
         return "?"
+    if pa.types.is_timestamp(type):
+        return timestamp if type.tz else "timestamp_ntz"
     if name := SPARK_NAMES.get(_SAME_TO_SPARK.get(type, type)):
         return name
     if pa.types.is_decimal(type):
         return f"decimal({type.precision},{type.scale})"
     if is_array(type):
-        return f"array<{spark_name(type.value_type)}>"
+        return f"array<{_name(type.value_type, timestamp)}>"
     if pa.types.is_map(type):
-        return f"map<{spark_name(type.key_type)},{spark_name(type.item_type)}>"
+        return f"map<{_name(type.key_type, timestamp)},{_name(type.item_type, timestamp)}>"
     if pa.types.is_struct(type):
-        return f"struct<{','.join(f'{_quoted(field.name)}:{spark_name(field.type)}' for field in type)}>"
-    if pa.types.is_timestamp(type):
-        return "timestamp" if type.tz else "timestamp_ntz"
+        return f"struct<{','.join(f'{_quoted(field.name)}:{_name(field.type, timestamp)}' for field in type)}>"
     if pa.types.is_duration(type):
         return "interval day to second"
     return "?"

@@ -12,7 +12,7 @@ from typing import Any
 
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column, Dependency
-from unshuffle.plan.expressions import AggregateCall, Expression, Literal, Ref, columns_of
+from unshuffle.plan.expressions import AggregateCall, Case, Expression, Literal, Ref, columns_of
 from unshuffle.plan.logical import (
     Combine,
     Distinct,
@@ -41,7 +41,14 @@ from unshuffle.plan.logical import (
     Values,
     Window,
 )
-from unshuffle.plan.predicates import depends_on_inputs_only, fixed_columns, join_condition, predicate_of
+from unshuffle.plan.predicates import (
+    depends_on_inputs_only,
+    fixed_columns,
+    is_deterministic,
+    join_condition,
+    predicate_of,
+    true_if_true,
+)
 from unshuffle.properties import (
     NO_FACTS,
     ComputedColumn,
@@ -50,6 +57,7 @@ from unshuffle.properties import (
     Predicate,
     Side,
     distinct,
+    extended,
     group_by,
     interchangeable,
     join,
@@ -126,7 +134,31 @@ def projected(facts: Facts, outputs: Sequence[tuple[Column, Expression]]) -> Fac
         if not_null
         else facts
     )
-    return project(facts, (*kept, *plain), renamed, computed, literals)
+    return _with_extended(project(facts, (*kept, *plain), renamed, computed, literals), facts, outputs)
+
+
+def _with_extended(result: Facts, facts: Facts, outputs: Sequence[tuple[Column, Expression]]) -> Facts:
+    """The facts of columns that are NULL unless a condition holds, as a rewritten outer join has them: those of the side that
+    a join NULL-extends, with the rows for which the condition holds as its matches."""
+    guarded: dict[Expression, list[tuple[Column, Expression]]] = {}
+    for column, expression in outputs:
+        match expression:
+            case Case(branches=((condition, value),), otherwise=None) if is_deterministic(condition):
+                guarded.setdefault(true_if_true(condition), []).append((column, value))
+            case _:
+                pass
+    for condition, values in guarded.items():
+        if len(values) > 1:
+            inner = projected(filtered(facts, condition), values)
+            more = extended(Side(frozenset(column for column, _ in values), inner), inner.never_null)
+            result = Dependencies.of(
+                (*result.functional, *more.functional),
+                (*result.classes, *more.classes),
+                result.keys,
+                result.never_null,
+                (*result.lax, *more.lax),
+            )
+    return result
 
 
 def _filter(plan: Filter, inputs: Sequence[Facts]) -> Facts:

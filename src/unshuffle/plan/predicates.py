@@ -64,6 +64,15 @@ def has_one_form(type: DataType) -> bool:
     return type is not None and not pa.types.is_floating(type) and not pa.types.is_nested(type)
 
 
+def true_if_true(condition: Expression) -> Expression:
+    """A condition that is true in the same rows, without the coalesce that makes it false where it is NULL."""
+    match condition:
+        case Call("coalesce", (inner, Literal(value=False))):
+            return inner
+        case _:
+            return condition
+
+
 def not_null_if_true(condition: Expression) -> frozenset[Column]:
     """The columns that are not NULL in any row for which the condition is true."""
     match condition:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from unshuffle.catalog.schema import Column, DataType
-from unshuffle.catalog.types import spark_name
+from unshuffle.catalog.types import spark_name, sql_name
 from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import (
     AggregateCall,
@@ -77,7 +77,7 @@ class SqlWriter:
 
 
 def _cast(sql: SqlWriter, cast: Cast) -> str:
-    return f"{'TRY_CAST' if cast.safe else 'CAST'}({sql(cast.operand)} AS {spark_name(cast.type)})"
+    return f"{'TRY_CAST' if cast.safe else 'CAST'}({sql(cast.operand)} AS {sql_name(cast.type)})"
 
 
 def _literal(sql: SqlWriter, constant: Literal) -> str:
@@ -200,7 +200,7 @@ _INTEGER_SUFFIX = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
 def literal(value: Value, type: DataType) -> str:
     """A literal of exactly this value and type."""
     if value is None:
-        return "NULL" if type is None or pa.types.is_null(type) else f"CAST(NULL AS {spark_name(type)})"
+        return "NULL" if type is None or pa.types.is_null(type) else f"CAST(NULL AS {sql_name(type)})"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):
@@ -214,7 +214,7 @@ def literal(value: Value, type: DataType) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
     if isinstance(value, datetime.datetime):
-        word = "TIMESTAMP_NTZ" if type is not None and type.tz is None else "TIMESTAMP"
+        word = "TIMESTAMP_NTZ" if type is not None and type.tz is None else "TIMESTAMP_LTZ"
         return f"{word}'{value.isoformat(sep=' ')}'"
     return f"DATE'{value.isoformat()}'"
 
@@ -222,7 +222,7 @@ def literal(value: Value, type: DataType) -> str:
 def _integer(value: int, type: DataType) -> str:
     suffix = _INTEGER_SUFFIX.get(spark_name(type))
     if suffix is None:
-        return f"CAST({value} AS {spark_name(type)})"
+        return f"CAST({value} AS {sql_name(type)})"
     # The most negative number has no positive counterpart to negate: Spark reads the sign with the digits.
     return f"{value}{suffix}" if value >= 0 else f"({value}{suffix})"
 
@@ -241,7 +241,7 @@ def _decimal(value: decimal.Decimal, type: DataType) -> str:
     exact = value.as_tuple()
     scale = max(0, -int(exact.exponent))
     if type is not None and (type.precision, type.scale) != (max(len(exact.digits), scale), scale):
-        return f"CAST({text} AS {spark_name(type)})"
+        return f"CAST({text} AS {sql_name(type)})"
     return text
 
 

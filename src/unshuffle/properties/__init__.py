@@ -23,7 +23,7 @@ from unshuffle.properties.facts.dependencies import (
 )
 from unshuffle.properties.facts.equality import ConstantValue, EqualColumns, interchangeable
 from unshuffle.properties.facts.propagate import ComputedColumn, Predicate, distinct, group_by, project, select, union
-from unshuffle.properties.facts.propagate_join import Side, join
+from unshuffle.properties.facts.propagate_join import Side, extended, join
 from unshuffle.properties.layouts.delivered import (
     Delivered,
     Partitioned,
@@ -186,6 +186,7 @@ __all__ = [
     "distinct",
     "equality",
     "exchange",
+    "extended",
     "first_bad_step",
     "formula",
     "group_by",

@@ -110,6 +110,14 @@ def test_a_union_partition_by_partition(spark: SparkSession) -> None:
     assert exchanges(found.groupBy("p", "id").count()) == [("number", 6)]  # reused for both
 
 
+def test_an_empty_input_of_a_union_has_its_partitions(spark: SparkSession) -> None:
+    from unshuffle.spark.shims.narrow_repartition import narrow_repartition
+
+    nothing = spark.range(60).where("1 = 0").selectExpr("id", "CAST(id AS INT) AS at").repartitionById(6, "at")
+    found = narrow_repartition(ranged(spark).union(nothing), [[i, i + 6] for i in range(6)], "p")
+    assert placed(found) == [list(range(start, start + 10)) for start in range(0, 60, 10)]
+
+
 def test_a_narrow_repartition_of_a_narrow_repartition(spark: SparkSession) -> None:
     from unshuffle.spark.shims.narrow_repartition import narrow_repartition
 

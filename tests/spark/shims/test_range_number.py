@@ -197,9 +197,9 @@ def test_hash_numbers_agree_with_an_exchange(spark: SparkSession) -> None:
 
     rows = [(0.0, "a"), (-0.0, "a"), (float("nan"), None), (None, "é"), (1.5, "b")]
     frame = spark.createDataFrame(rows, "x double, s string")
-    number = hash_number([F.col("x"), F.col("s")], HashFunction((pa.float64(), pa.string()), 5))
+    number = hash_number(spark, [F.col("x"), F.col("s")], HashFunction((pa.float64(), pa.string()), 5))
     found = frame.select(number.alias("n")).collect()
     assert found[0] == found[1]
-    by_text = hash_number([F.col("s")], HashFunction((pa.string(),), 5))
+    by_text = hash_number(spark, [F.col("s")], HashFunction((pa.string(),), 5))
     placed = frame.repartition(5, "s").select(by_text.alias("n"), F.spark_partition_id().alias("at")).collect()
     assert all(row.n == row.at for row in placed)

@@ -36,7 +36,8 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": ["true", "false"],
     "spark.sql.shuffle.partitions": ["2", "1", "3", "5"],
 }
-# Most cases run interpreted: generated code takes half of the time of a query over few rows.
+# Most cases run interpreted: generated code takes half of the time of a query over few rows. Not those of strings with a
+# collation: interpreted, Spark's own MAX of such strings keeps bytes of a row that is overwritten.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
@@ -87,6 +88,8 @@ def case_of(seed: int, simple: frozenset[str] = frozenset()) -> Case:
         text, is_ordered = made.text, made.is_ordered
     else:
         text, is_ordered = Frames(known).program(draw.at("query"))
+    if "collate" in f"{text} {known}":
+        settings = {name: value for name, value in settings.items() if name not in INTERPRETED}
     partition = Queries(known, settings).partition(draw.at("partition")) if kind == "sql" and seed % 4 == 1 else None
     without = tuple(sorted(draw.at("without").some(sorted(RULE_NAMES), 0, 6)))
     costs = 10 * draw.at("costs").number(0, 1_000_000)

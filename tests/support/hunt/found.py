@@ -97,4 +97,33 @@ FOUND = (
         text='spark.table("t0").groupBy("s").pivot("a", [1, 2]).agg(F.count(F.lit(1))).toDF("x", "y", "z").selectExpr("z", "explode(array(1, y)) as n")',
         costs=9262910,
     ),
+    # Strings that a collation calls equal were sent to different partitions.
+    Found(
+        kind="sql",
+        tables=(
+            "insert overwrite directory '{folder}/t0' using parquet select /*+ repartition(3) */ if(id % 2 = 0, 'b', 'B') as s, id % 7 as k from range(300)",
+            "create or replace temporary view t0 using parquet options (path '{folder}/t0')",
+        ),
+        text="select s collate utf8_lcase as n, k as m, count(*) as c from t0 group by s collate utf8_lcase, k",
+        costs=8850020,
+    ),
+    # The names of types in our texts meant another type.
+    Found(
+        kind="sql",
+        tables=(
+            'session.write_stream(spark.sql("""select cast(id as timestamp_ltz) as c, id from range(30)"""), "{folder}/t0.ss", clustered_by=["c"], partitions=3, ranged=True, overwrite=True)',
+            'session.read_stream("{folder}/t0.ss").createOrReplaceTempView("t0")',
+        ),
+        text="select x.n as n from (select distinct c as n from t0) as x left anti join (select distinct c as m from t0 where id > 3) as y on x.n <=> y.m",
+        settings={"spark.sql.timestampType": "TIMESTAMP_NTZ"},
+    ),
+    # Verification did not see that a value is the same for all rows of a group where an outer join was rewritten.
+    Found(
+        kind="sql",
+        tables=(
+            'session.write_stream(spark.sql("""select cast(id % 97 as int) as a, cast(id % 13 as int) as b from range(300)"""), "{folder}/t0.ss", clustered_by=["a"], partitions=1, overwrite=True)',
+            'session.read_stream("{folder}/t0.ss").createOrReplaceTempView("t0")',
+        ),
+        text="select percent_rank() over (order by g.a desc, g.b desc, g.n desc, r.a desc, r.b) as p, r.a as a from (select a, b, bit_xor(a) as n from t0 group by a, b) as g right join t0 as r on r.a = g.a and r.b = g.b",
+    ),
 )

@@ -98,7 +98,7 @@ def _keys_as_dependencies(side: Side) -> list[Dependency]:
     return [Dependency(key, side.columns - key) for key in side.facts.keys]
 
 
-def _extended(side: Side, matching: frozenset[Column] = frozenset()) -> Dependencies:
+def extended(side: Side, matching: frozenset[Column] = frozenset()) -> Dependencies:
     """The facts of one side after NULL extension. `matching` are the columns that cannot be NULL in its matching rows; it
     is empty if the join also keeps unmatched rows of this side."""
     facts = side.facts
@@ -114,16 +114,16 @@ def _extended(side: Side, matching: frozenset[Column] = frozenset()) -> Dependen
     )
 
 
-def _outer(kept: Side, extended: Side, on: Predicate, exact: bool) -> Dependencies:
-    """Pairs in `on` are (kept column, extended column)."""
-    one, other = kept.facts, _extended(extended, on.rejects_null() & extended.columns)
+def _outer(kept: Side, padded: Side, on: Predicate, exact: bool) -> Dependencies:
+    """`padded` is the side that is NULL-extended. Pairs in `on` are (kept column, padded column)."""
+    one, other = kept.facts, extended(padded, on.rejects_null() & padded.columns)
     pairs = (*on.equal, *on.null_safe)
     # Under a lossy cast, equal values are not the same value: 1 matches both '1' and '01'.
     same = [(outer, inner) for outer, inner in pairs if interchangeable(outer.type, inner.type)]
     back = [Dependency(frozenset((inner,)), frozenset((outer,))) for outer, inner in same if (outer, inner) in on.equal]
     forward = [Dependency(frozenset(o for o, _ in pairs), frozenset(i for _, i in same))] if exact else []
-    keys: set[Key] = {a | b for a in one.keys for b in extended.facts.keys}
-    if extended.facts.unique(inner for _, inner in same):
+    keys: set[Key] = {a | b for a in one.keys for b in padded.facts.keys}
+    if padded.facts.unique(inner for _, inner in same):
         keys |= one.keys
     return Dependencies.of(
         (*one.functional, *_keys_as_dependencies(kept), *other.functional, *forward),
@@ -135,7 +135,7 @@ def _outer(kept: Side, extended: Side, on: Predicate, exact: bool) -> Dependenci
 
 
 def _full(left: Side, right: Side) -> Dependencies:
-    one, other = _extended(left), _extended(right)
+    one, other = extended(left), extended(right)
     # (r, NULLs) and (NULLs, s) could both be NULL on a | b, unless a or b has a column that is never NULL in its input.
     keys = {
         a | b

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.functions import col
 
 from unshuffle.catalog.schema import Column, DataType
-from unshuffle.catalog.types import STRING, spark_name
+from unshuffle.catalog.types import STRING, spark_name, sql_name
 from unshuffle.errors import FileProblem, Span, TypeProblem, did_you_mean
 from unshuffle.plan.expressions import Value
 from unshuffle.plan.logical import Format, Scan
@@ -93,7 +93,7 @@ def _read(spark: SparkSession, node: Scan, columns: Sequence[tuple[str, DataType
 
 
 def _no_rows(spark: SparkSession, columns: Sequence[tuple[str, DataType]]) -> DataFrame:
-    nulls = ", ".join(f"CAST(NULL AS {spark_name(type)})" for _, type in columns)
+    nulls = ", ".join(f"CAST(NULL AS {sql_name(type)})" for _, type in columns)
     names = ", ".join(quote(name) for name, _ in columns)
     return spark.sql(f"SELECT * FROM VALUES ({nulls}) AS t({names}) WHERE FALSE")
 
@@ -104,7 +104,7 @@ def _escaped(path: str) -> str:
 
 
 def _schema(columns: Sequence[tuple[str, DataType]]) -> str:
-    return ", ".join(f"{quote(name)} {spark_name(type)}" for name, type in columns)
+    return ", ".join(f"{quote(name)} {sql_name(type)}" for name, type in columns)
 
 
 def _with_header(reader: DataFrameReader, node: Scan, options: dict[str, str]) -> DataFrameReader:
@@ -121,7 +121,7 @@ def _with_header(reader: DataFrameReader, node: Scan, options: dict[str, str]) -
             )
     ddl = ", ".join(
         f"{quote(stored[n].name if n in stored else declared[n].name)} "
-        f"{spark_name(declared[n].type) if n in declared else stored[n].dataType.simpleString()}"
+        f"{sql_name(declared[n].type) if n in declared else stored[n].dataType.simpleString()}"
         for n in list(stored) or list(declared)
     )
     # Spark then checks the header of every file against the schema.
@@ -138,7 +138,7 @@ def _text(frame: DataFrame, node: Scan) -> DataFrame:
 
     def source(column: Column) -> SparkColumn:
         name = from_folders.get(column.name.lower())
-        return col("value") if name is None else col(quote(name)).cast(spark_name(column.type))
+        return col("value") if name is None else col(quote(name)).cast(sql_name(column.type))
 
     return frame.select(*(source(column).alias(column.name) for column in node.columns))
 

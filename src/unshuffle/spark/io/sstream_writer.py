@@ -212,7 +212,7 @@ def partition_number(spark: SparkSession, names: Sequence[str], function: HashFu
     return (
         range_number(spark, columns, function)
         if isinstance(function, RangeFunction)
-        else hash_number(columns, function)
+        else hash_number(spark, columns, function)
     )
 
 

@@ -12,10 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-import pyarrow as pa
-
 from unshuffle.catalog.schema import Column, DataType
-from unshuffle.catalog.types import spark_name
 from unshuffle.frozen import dataclass
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import Partitioned, PrefixPartitioned, Serial, Sorted
@@ -114,11 +111,3 @@ def sort_keys(keys: Sequence[Sorted]) -> str:
         f"{name_of(key.column)} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
         for key in keys
     )
-
-
-def normalized(text: str, type_: DataType) -> str:
-    """A value to hash: one NaN and one zero, since GROUP BY and joins call all NaNs equal, and -0.0 and 0.0."""
-    if type_ is not None and pa.types.is_floating(type_):
-        name = spark_name(type_)
-        return f"if(isnan({text}), CAST('NaN' AS {name}), {text} + CAST(0 AS {name}))"
-    return text

@@ -133,7 +133,7 @@ def partition_number(
         case RangeFunction() as function:
             return range_number(spark, columns, function)
         case HashFunction() as function:
-            return hash_number(columns, function)
+            return hash_number(spark, columns, function)
         case other:
             raise InternalError(f"rows cannot be numbered by {other}")
 

@@ -24,6 +24,8 @@ from unshuffle.spark.shims.executed_plan import exchanges_and_sorts
 from unshuffle.spark.shims.gateway import java_array, jvm, none
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_EMPTY_INPUTS = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
 
 
 def narrow_repartition(
@@ -40,7 +42,7 @@ def narrow_repartition(
     `belongs` is the number of the output partition that a row belongs to; other rows are filtered out. `order` is how the
     rows of each output partition are then sorted, and is not checked. `partitions` is the expected number of input
     partitions; by default, one more than the largest number in `reads`. A frame that has the column `number` keeps it."""
-    spark = _without_adaptive_execution(frame.sparkSession)
+    spark = _for_fragments(frame.sparkSession)
     planned = frame_of(spark, analyzed_plan(frame))
     execution = query_execution(planned)
     rdd = execution.toRdd()
@@ -61,12 +63,12 @@ def narrow_repartition(
     return with_claimed_layout(frame.sparkSession, attributes_of(merged), rows, number, order, statistics)
 
 
-def _without_adaptive_execution(spark: SparkSession) -> SparkSession:
-    """A session whose plans can become an RDD now: an adaptive plan would run its stages for that, and might merge
-    partitions. The user's session is not changed, because other threads use it."""
-    if spark.conf.get(_ADAPTIVE) == "false":
-        return spark
-    return isolated_session(spark, {_ADAPTIVE: False})
+def _for_fragments(spark: SparkSession) -> SparkSession:
+    """A session whose plans can become an RDD now, with the partitions that were planned. An adaptive plan would run its
+    stages for that, and might merge partitions; and Spark would leave out an input of a union that it sees to be empty. The
+    user's session is not changed, because other threads use it."""
+    excluded = filter(None, (spark.conf.get(_EXCLUDED, ""), _EMPTY_INPUTS))
+    return isolated_session(spark, {_ADAPTIVE: False, _EXCLUDED: ",".join(excluded)})
 
 
 def _grouped(spark: SparkSession, rdd: Any, reads: Sequence[Sequence[int]]) -> Any:

@@ -33,7 +33,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.catalog.schema import DataType
-from unshuffle.catalog.types import spark_name
+from unshuffle.catalog.types import sql_name
 from unshuffle.errors import InternalError
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.properties.layouts.partition_functions import RangeKey, SampledBoundaries
@@ -102,21 +102,24 @@ def _code(spark: SparkSession, function: RangeFunction, keys: int, mark: int) ->
     return OpaqueCode(expressions.BitwiseNot(search), tuple(parse_expression(spark, hole) for hole in holes))
 
 
-def hash_number(columns: Sequence[Column], function: HashFunction) -> Column:
-    """The number of the partition that Spark's hash sends a row to. Values that GROUP BY calls equal have one hash."""
+def hash_number(spark: SparkSession, columns: Sequence[Column], function: HashFunction) -> Column:
+    """The number of the partition that Spark's hash sends a row to. Values that GROUP BY calls equal have one hash: the SQL
+    function `hash` does not know that 'a' equals 'A' under some collations, but the expression that exchanges use does."""
     if function.family != "spark":
         raise InternalError(f"Spark does not hash by {function.family}")
     typed = [_normalized(column, type_) for column, type_ in zip(columns, function.types, strict=True)]
-    return F.pmod(F.hash(*typed), F.lit(function.partitions))
+    expressions = [expression_of(spark, column) for column in typed]
+    java_hash = jvm(spark).org.apache.spark.sql.catalyst.expressions.CollationAwareMurmur3Hash
+    return F.pmod(column_of(spark, java_hash(sequence(spark, expressions))), F.lit(function.partitions))
 
 
 def _normalized(column: Column, type_: DataType) -> Column:
     if type_ is None:
         return column
-    typed = column.cast(spark_name(type_))
+    typed = column.cast(sql_name(type_))
     if not pa.types.is_floating(type_):
         return typed
-    one_nan, positive_zero = F.lit(float("nan")).cast(spark_name(type_)), F.lit(0).cast(spark_name(type_))
+    one_nan, positive_zero = F.lit(float("nan")).cast(sql_name(type_)), F.lit(0).cast(sql_name(type_))
     return F.when(F.isnan(typed), one_nan).otherwise(typed + positive_zero)
 
 

@@ -34,7 +34,7 @@ from pyspark.sql.types import StructType
 
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.type_names import from_spark_name
-from unshuffle.catalog.types import spark_name
+from unshuffle.catalog.types import sql_name
 from unshuffle.errors import InternalError, Source, Span, UserCodeProblem
 from unshuffle.operators import Aggregator, Combiner, Extractor, Processor, Reducer, UserOperator
 from unshuffle.plan.expressions import Ref, SortKey
@@ -221,7 +221,7 @@ def _beside(name: str) -> list[ModuleType]:
 
 
 def ddl(columns: Iterable[Column]) -> str:
-    return ", ".join(f"`{column.spark_name}` {spark_name(column.type)}" for column in columns)
+    return ", ".join(f"`{column.spark_name}` {sql_name(column.type)}" for column in columns)
 
 
 def _two_tables(payload: bytes) -> Callable[[pa.Table, pa.Table], pa.Table]:

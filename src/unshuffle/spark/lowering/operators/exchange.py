@@ -27,7 +27,7 @@ from unshuffle.properties import (
 from unshuffle.properties.layouts.related_layouts import connections
 from unshuffle.spark.columns import sort_column
 from unshuffle.spark.lowering.baseline import name_of
-from unshuffle.spark.lowering.lowered import Lowered, normalized, numbered, select_only
+from unshuffle.spark.lowering.lowered import Lowered, numbered, select_only
 from unshuffle.spark.lowering.partition_number import partition_number, reached_partition_numbers
 from unshuffle.spark.shims.narrow_repartition import narrow_repartition
 from unshuffle.spark.shims.plan_bridge import (
@@ -97,6 +97,7 @@ def with_exchange_keys(
 
 def _with_exchange_keys(lowering: Lowering, sql: str, node: PhysicalPlan) -> _Keyed:
     scheme = getattr(node.operator.how, "scheme", None)  # type: ignore[attr-defined]
+    is_numbered = id(node) in lowering.numbered_layouts
     match scheme:
         case None:
             return Lowered(sql), GatherExchange()
@@ -106,14 +107,12 @@ def _with_exchange_keys(lowering: Lowering, sql: str, node: PhysicalPlan) -> _Ke
             return _by_number(lowering.with_column(sql, number, numbers), number, function.partitions)
         case Partitioned(function=RangeFunction(boundaries=SampledBoundaries()) as function, columns=columns):
             return _by_sampled_range(sql, function, columns)
-        case Partitioned(function=RangeFunction() as function):
+        case Partitioned(function=HashFunction() as function, columns=columns) if not is_numbered:
+            return _by_hash(lowering, sql, function, columns)
+        case Partitioned(function=HashFunction() | RangeFunction() as function):
             number = lowering.new_number()
             value = partition_number(lowering.spark, scheme)
             return _by_number(lowering.with_column(sql, number, value), number, function.partitions)
-        case Partitioned(function=HashFunction() as function, columns=columns):
-            if id(node) in lowering.numbered_layouts:
-                return _by_hashed_number(lowering, sql, function, columns)
-            return _by_hash(lowering, sql, function, columns)
         case _:
             raise InternalError(f"an exchange by {scheme} cannot be run")
 
@@ -126,14 +125,6 @@ def _by_sampled_range(sql: str, function: RangeFunction, columns: tuple[Column, 
     keys = tuple((c.spark_name, o.descending, o.nulls_first) for c, o in zip(columns, function.keys, strict=True))
     rows = Lowered(sql, columns, range_carriers={c: c for c in columns})
     return rows, RangeExchange(keys, function.partitions)
-
-
-def _by_hashed_number(lowering: Lowering, sql: str, function: HashFunction, columns: Sequence[Column]) -> _Keyed:
-    number = lowering.new_number()
-    typed = zip(columns, function.types, strict=True)
-    hashed = ", ".join(normalized(lowering.typed(column, type_), type_) for column, type_ in typed)
-    sql = f"SELECT *, pmod(hash({hashed}), {function.partitions}) AS {name_of(number)} FROM ({sql})"
-    return _by_number(sql, number, function.partitions)
 
 
 def _by_hash(lowering: Lowering, sql: str, function: HashFunction, columns: Sequence[Column]) -> _Keyed:

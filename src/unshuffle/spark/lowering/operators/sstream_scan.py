@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import StructType
 
 from unshuffle.catalog.schema import Column
-from unshuffle.catalog.types import spark_name
+from unshuffle.catalog.types import sql_name
 from unshuffle.errors import InternalError
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import Expression, Opaque, Subquery, walk
@@ -77,7 +77,7 @@ def _membership(
 
 
 def _schema(columns: Sequence[Column]) -> StructType:
-    return cast(StructType, StructType.fromDDL(", ".join(f"{quote(c.name)} {spark_name(c.type)}" for c in columns)))
+    return cast(StructType, StructType.fromDDL(", ".join(f"{quote(c.name)} {sql_name(c.type)}" for c in columns)))
 
 
 def _column(spark: SparkSession, predicate: Expression) -> SparkColumn:

@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from unshuffle.catalog.schema import DataType
-from unshuffle.catalog.types import TIMESTAMP
 from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression, Opaque, SortKey
 from unshuffle.plan.logical import Plan
@@ -34,7 +33,6 @@ class ParserSettings:
     precision_loss: bool
     time_zone: str
     has_plain_strings: bool  # a backslash in a literal is not an escape
-    has_zoned_timestamps: bool  # TIMESTAMP is an instant, as in our types
 
     @classmethod
     def of(cls, spark: SparkSession) -> ParserSettings:
@@ -46,7 +44,6 @@ class ParserSettings:
             is_on("spark.sql.decimalOperations.allowPrecisionLoss"),
             str(spark.conf.get("spark.sql.session.timeZone")),
             has_plain_strings(spark),
-            str(spark.conf.get("spark.sql.timestampType")) == "TIMESTAMP_LTZ",
         )
 
 
@@ -126,9 +123,7 @@ class ScopedReader:
         return data_type(json.loads(node.jvm.dataType().json()))
 
     def can_name(self, type: DataType) -> bool:
-        """Whether the name of a type means that type in this session. Not for nested types: elements may be not null."""
-        if type == TIMESTAMP and not self.reader.settings.has_zoned_timestamps:
-            return False
+        """Whether the name of a type means that type. Not for nested types: elements may be not null."""
         return type is not None and not pa.types.is_nested(type)
 
     def has_session_mode(self, node: CatalystNode) -> bool:
