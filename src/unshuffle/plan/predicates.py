@@ -14,7 +14,7 @@ import pyarrow as pa
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.type_coercion import common_type
 from unshuffle.frozen import dataclass
-from unshuffle.plan.expressions import Call, Cast, Expression, Literal, Ref, WindowCall, columns_of, connect, walk
+from unshuffle.plan.expressions import Call, Case, Cast, Expression, Literal, Ref, WindowCall, columns_of, connect, walk
 from unshuffle.plan.functions.scalars import NULL_IF_ANY_NULL
 from unshuffle.properties import JoinKey, Predicate, interchangeable
 
@@ -52,11 +52,26 @@ def depends_on_inputs_only(expression: Expression) -> bool:
     """Does the expression have equal results for inputs that GROUP BY treats as equal? Its columns then determine it.
 
     1 / x distinguishes -0.0 from 0.0, which are one value to GROUP BY. So nothing that is computed from a floating-point
-    number qualifies, nor from an unknown type or one that may contain such a number.
+    number qualifies, nor from an unknown type or one that may contain such a number. A value that is only passed on does.
     """
     if not is_deterministic(expression) or any(isinstance(part, WindowCall) for part in walk(expression)):
         return False
-    return all(has_one_form(column.type) for column in columns_of(expression))
+    return all(has_one_form(column.type) for column in _computed_from(expression))
+
+
+def _computed_from(expression: Expression) -> frozenset[Column]:
+    """The columns of the expression, without those whose value may be the result."""
+    match expression:
+        case Ref():
+            return frozenset()
+        case Call("coalesce", arguments):
+            return frozenset[Column]().union(*map(_computed_from, arguments))
+        case Case(branches=branches, otherwise=otherwise):
+            conditions = (columns_of(condition) for condition, _ in branches)
+            values = (_computed_from(value) for value in (*(v for _, v in branches), otherwise) if value is not None)
+            return frozenset[Column]().union(*conditions, *values)
+        case _:
+            return columns_of(expression)
 
 
 def has_one_form(type: DataType) -> bool:

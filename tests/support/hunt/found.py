@@ -126,4 +126,14 @@ FOUND = (
         ),
         text="select percent_rank() over (order by g.a desc, g.b desc, g.n desc, r.a desc, r.b) as p, r.a as a from (select a, b, bit_xor(a) as n from t0 group by a, b) as g right join t0 as r on r.a = g.a and r.b = g.b",
     ),
+    # Nor did it see this of a value of a nested type.
+    Found(
+        kind="frame",
+        tables=(
+            'session.write_stream(spark.sql("""select id % 3 as a, id as b, array(id) as c from range(8)"""), "{folder}/t0.ss", clustered_by=["b"], partitions=5, overwrite=True)',
+            'session.read_stream("{folder}/t0.ss").createOrReplaceTempView("t0")',
+        ),
+        text='spark.table("t0").toDF("a", "b", "c").repartition(3).join(spark.table("t0").toDF("a", "b", "c").repartition(3).groupBy("a").agg(F.expr("min(c)").alias("n")), ["a"], "left").sort("a", "b", "c", "n").limit(20)',
+        is_ordered=True,
+    ),
 )
