@@ -368,8 +368,8 @@ MUTANTS = (
     Mutant(
         "full outer join takes stored NULLs of a compared column for invented ones",
         "facts/propagate_join.py",
-        "one, other = _extended(left), _extended(right)",
-        "one, other = (_extended(side, side.columns) for side in (left, right))",
+        "one, other = extended(left), extended(right)",
+        "one, other = (extended(side, side.columns) for side in (left, right))",
         "facts/propagate",
     ),
     Mutant(
@@ -383,7 +383,7 @@ MUTANTS = (
         "outer join keeps NOT NULL of the null-extended side",
         "facts/propagate_join.py",
         "        keys,\n        one.never_null,\n",
-        "        keys,\n        one.never_null | extended.facts.never_null,\n",
+        "        keys,\n        one.never_null | padded.facts.never_null,\n",
         "facts/propagate",
     ),
     Mutant(
@@ -396,7 +396,7 @@ MUTANTS = (
     Mutant(
         "outer join keeps keys though several rows match",
         "facts/propagate_join.py",
-        "    if extended.facts.unique(inner for _, inner in same):\n        keys |= one.keys\n",
+        "    if padded.facts.unique(inner for _, inner in same):\n        keys |= one.keys\n",
         "    keys |= one.keys\n",
         "facts/propagate",
     ),

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from tests.support.property_semantics import (
@@ -21,7 +22,8 @@ from tests.support.property_semantics import (
     broken_local,
     broken_prefix_layout,
 )
-from unshuffle.catalog.schema import Column
+from unshuffle.catalog.schema import Column, DataType
+from unshuffle.catalog.types import spark_name
 from unshuffle.plan import physical
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import (
@@ -39,7 +41,6 @@ from unshuffle.properties import (
     formula,
 )
 from unshuffle.spark.lowering.baseline import name_of
-from unshuffle.spark.lowering.lowered import normalized
 from unshuffle.spark.lowering.lowering import Lowering
 
 PLACE, HASH = "in_partition", "by_hash"
@@ -64,6 +65,14 @@ def with_places(lowered: Lowering, node: PhysicalPlan) -> DataFrame:
         hashed = ", ".join(normalized(lowered.typed(column, type_), type_) for column, type_ in pairs)
         made.append(f"pmod(hash({hashed}), {layout.function.partitions}) AS {HASH}")
     return lowered.query(f"SELECT {', '.join(made)} FROM ({given.sql})")
+
+
+def normalized(text: str, type_: DataType) -> str:
+    """A value to hash: one NaN and one zero, since GROUP BY and joins call all NaNs equal, and -0.0 and 0.0."""
+    if type_ is None or not pa.types.is_floating(type_):
+        return text
+    name = spark_name(type_)
+    return f"if(isnan({text}), CAST('NaN' AS {name}), {text} + CAST(0 AS {name}))"
 
 
 def collected(frame: DataFrame, node: PhysicalPlan) -> Placed:
