@@ -3,6 +3,7 @@
 | phase                   | direction        | repeated                                                            |
 |-------------------------|------------------|---------------------------------------------------------------------|
 | `UNNEST`                | leaves to root   | once: subqueries become joins                                       |
+| `prune_columns`         | whole plan       | once                                                                |
 | `PUSH_PREDICATES`       | root to leaves   | until `SIMPLIFY` changes nothing                                    |
 | `PUSH_SEMI_JOINS`       | leaves to root   | |
 | `drop_renames`          | whole plan       | |
@@ -202,6 +203,8 @@ class _Normalization:
         self._pruned: Pruned = {}
 
     def result(self, plan: Plan) -> Plan:
+        # First of all: an aggregate of distinct values that nobody reads would become grouping columns, which stay.
+        plan = prune_columns(plan, self._context, self._nested, self._pruned)
         for _ in range(THRESHOLDS.normalize_rounds):
             windows = self._context.fired[DROP_WINDOW]
             pruned = prune_columns(self._settled(plan), self._context, self._nested, self._pruned)

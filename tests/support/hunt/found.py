@@ -136,4 +136,10 @@ FOUND = (
         text='spark.table("t0").toDF("a", "b", "c").repartition(3).join(spark.table("t0").toDF("a", "b", "c").repartition(3).groupBy("a").agg(F.expr("min(c)").alias("n")), ["a"], "left").sort("a", "b", "c", "n").limit(20)',
         is_ordered=True,
     ),
+    # Distinct values of an aggregate that nobody reads were computed, and raised an error that Spark does not raise.
+    Found(
+        kind="sql",
+        tables=("create or replace temporary view t0 as select id as a, id * 100 as b from range(9)",),
+        text="select n, m from (select a as n, count(distinct cast(b as tinyint)) as d, max(b) as m from t0 group by a)",
+    ),
 )
