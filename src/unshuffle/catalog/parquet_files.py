@@ -41,6 +41,7 @@ class ParquetContents:
     rows: int
     bytes: int
     statistics: tuple[tuple[str, ColumnStatistics], ...]  # by column name
+    rows_of_files: tuple[int, ...] = ()  # estimated by their size if only some footers were read
 
 
 def parquet_contents(files: Sequence[DataFile]) -> ParquetContents:
@@ -70,7 +71,11 @@ def _contents(files: Sequence[DataFile]) -> ParquetContents:
         of_partition.append((name, partition_statistics(counts, type)))
     sampler = partial(sampled_domains, [f.path for f in files], _open_buffered) if rows >= MIN_TABLE_ROWS else None
     statistics = (*footer_statistics(footers, stored, rows, sampler), *of_partition)
-    return ParquetContents((*stored, *partition), tuple(names), rows, total_bytes, statistics)
+    if step == 1:
+        rows_of_files = tuple(footer.num_rows for footer in footers)
+    else:
+        rows_of_files = tuple(round(rows * file.size / max(1, total_bytes)) for file in files)
+    return ParquetContents((*stored, *partition), tuple(names), rows, total_bytes, statistics, rows_of_files)
 
 
 def _footers(paths: Sequence[str]) -> list[pa.parquet.FileMetaData]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from unshuffle.catalog.schema import Column, Dependency
 from unshuffle.catalog.statistics.table_statistics import TableStatistics
 from unshuffle.errors import Span
-from unshuffle.plan.logical import Files, Format, Scan
+from unshuffle.plan.logical import Files, Format, Scan, StoredParts
 from unshuffle.properties import Delivered, Partitioned, Sorted
 from unshuffle.sstream.footer_statistics import statistics_of
 from unshuffle.sstream.store import Stream
@@ -43,5 +43,6 @@ def stream_scan(stream: Stream, label: str, columns: Mapping[str, Column], span:
         stored=Delivered(layout, order),
         spread=manifest.histogram,
         spread_on=tuple(columns[each.name] for each in manifest.clustered_by),
+        parts=StoredParts(manifest, stream.path),
         stream=stream,
     )

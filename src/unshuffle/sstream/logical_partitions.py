@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import HashConnections, KeyInterval, KeyOrder, Ranges, closed_interval, connect
 from unshuffle.properties import HashFunction, RangeFunction
-from unshuffle.sstream.manifest import Manifest, RowGroup, SortedName, StoredFile, ranges_of
+from unshuffle.sstream.manifest import RowGroup, SortedName, StoredFile, ranges_of
+from unshuffle.sstream.stored_layout import StoredLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ Reads = list[tuple[_Group, bool]]  # row groups that a partition reads, and whet
 
 
 def logical_partitions(
-    manifest: Manifest,
+    manifest: StoredLayout,
     function: HashFunction | RangeFunction | None = None,
     within: Sequence[KeyInterval] | None = None,
 ) -> LogicalPartitions:
@@ -81,7 +82,7 @@ def _hash_reads(stored: Sequence[Sequence[_Group]], connections: HashConnections
         yield [(g, not connections.filtered) for read in connections.reads(output) for g in stored[read.input]]
 
 
-def _range_reads(manifest: Manifest, stored: Sequence[Sequence[_Group]], target: Ranges) -> Iterator[Reads]:
+def _range_reads(manifest: StoredLayout, stored: Sequence[Sequence[_Group]], target: Ranges) -> Iterator[Reads]:
     if _is_sorted_as_clustered(manifest, len(target.keys)):
         groups = [group for partition in stored for group in partition]
         spans = [closed_interval(each.group.first, each.group.last) for each in groups]
@@ -97,12 +98,12 @@ def _range_reads(manifest: Manifest, stored: Sequence[Sequence[_Group]], target:
         yield [(group, read.filter is None) for read in reads for group in stored[read.input]]
 
 
-def _is_sorted_as_clustered(manifest: Manifest, columns: int) -> bool:
+def _is_sorted_as_clustered(manifest: StoredLayout, columns: int) -> bool:
     clustered_by: tuple[SortedName, ...] = manifest.clustered_by[:columns]
     return manifest.sorted_by[:columns] == clustered_by
 
 
-def _keeps(manifest: Manifest, within: Sequence[KeyInterval] | None) -> Keeps:
+def _keeps(manifest: StoredLayout, within: Sequence[KeyInterval] | None) -> Keeps:
     if within is None:
         return lambda group: True
     position = KeyOrder(manifest.sort_keys).place

@@ -142,4 +142,14 @@ FOUND = (
         tables=("create or replace temporary view t0 as select id as a, id * 100 as b from range(9)",),
         text="select n, m from (select a as n, count(distinct cast(b as tinyint)) as d, max(b) as m from t0 group by a)",
     ),
+    # The metadata of a field, that it was a CHAR, was lost inside of a struct.
+    Found(
+        kind="sql",
+        tables=(
+            "create table t1 (b int, c char(5)) using parquet",
+            "insert into t1 select cast(id as int), 'x' from range(9)",
+        ),
+        text="select * from (select named_struct('p', y.b, 'q', x.c) as n from t1 as x left join t1 as y on x.b = y.b + 1 union all select named_struct('p', b, 'q', 'y') as n from t1) order by n",
+        is_ordered=True,
+    ),
 )

@@ -1,7 +1,7 @@
-"""Scan pruning: row groups of a stored stream in which a filter can keep no row are not read.
+"""Scan pruning: row groups of a stored stream, and folders of a table, in which a filter can keep no row are not read.
 
-A stream is sorted within its partitions, and the first and last key of every row group are stored. Conditions that compare
-the first columns of that order with constants select intervals of it:
+A stream is sorted within its partitions, and the first and last key of every row group are stored. A folder has one value of
+its columns. Conditions that compare the first columns of that order with constants select intervals of it:
 
     domain = 'a' and host > 'm'     from just after (a, m) to the end of a
     domain in ('a', 'b')            the two values, whole
@@ -12,22 +12,27 @@ The filter stays, because row groups have other rows too.
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Sequence
 from dataclasses import field, replace
 from itertools import product
 from typing import Any
 
 from unshuffle.catalog.schema import Column
+from unshuffle.catalog.types import DATE
 from unshuffle.constants import THRESHOLDS
 from unshuffle.frozen import dataclass
 from unshuffle.normalize.rewriting import Rewriting
 from unshuffle.normalize.traversal import on
 from unshuffle.partitions import END, START, Cut, KeyColumn, KeyInterval, KeyOrder
-from unshuffle.plan.expressions import Call, Expression, Literal, Ref
+from unshuffle.plan.expressions import Call, Cast, Expression, Literal, Ref
 from unshuffle.plan.functions.scalars import FLIPPED
 from unshuffle.plan.logical import Filter, Plan, Scan
 from unshuffle.plan.predicates import conjuncts
 from unshuffle.properties.facts.equality import interchangeable
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 @on(Filter)
@@ -37,10 +42,10 @@ def prune_scan(plan: Plan, context: Rewriting) -> Plan | None:
     Not for conditions on columns that are not a prefix of the stream's order: their rows may be anywhere.
     """
     match plan:
-        case Filter(Scan(stream=stream, within=None) as scan, predicate) if stream is not None:
+        case Filter(Scan(parts=parts, within=None) as scan, predicate) if parts is not None:
             from unshuffle.sstream.logical_partitions import logical_partitions
 
-            manifest = stream.manifest
+            manifest = parts.layout
             read = {column.name: column for column in scan.columns}
             order = [read.get(name.name) for name in manifest.sorted_by]
             found = intervals(conjuncts(predicate), order, manifest.sort_keys)
@@ -115,9 +120,9 @@ class _BoundsReader:
         if not isinstance(subject, Ref) or subject.column not in self.columns:
             return None
         column = subject.column
-        constants = [value.value for value in values if isinstance(value, Literal)]
-        same = all(isinstance(v, Literal) and (v.value is None or _same(v.type, column.type)) for v in values)
-        if not same:
+        literals = [_literal(value) for value in values]
+        constants = [each.value for each in literals if each is not None]
+        if not all(each is not None and (each.value is None or _same(each.type, column.type)) for each in literals):
             return None
         try:
             order = KeyOrder((self.keys[list(self.columns).index(column)],))
@@ -126,6 +131,20 @@ class _BoundsReader:
         except ValueError:
             return None  # the stream stores such values in another form
         return self.bounds.setdefault(column, _Bounds()), constants
+
+
+def _literal(value: Expression) -> Literal | None:
+    """The literal that an expression is, or is for certain when Spark casts it: a date is often compared with a string."""
+    match value:
+        case Literal():
+            return value
+        case Cast(operand=Literal(value=str(text)), type=type) if type == DATE and _DATE.fullmatch(text):
+            try:
+                return Literal(datetime.date.fromisoformat(text), DATE)
+            except ValueError:
+                return None  # Spark raises an error
+        case _:
+            return None
 
 
 def _same(one: Any, other: Any) -> bool:

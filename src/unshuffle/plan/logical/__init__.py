@@ -5,7 +5,7 @@ one `Shared` node, each under columns of its own. The plan of a script is theref
 the words of the papers).
 """
 
-from unshuffle.plan.logical.leaves import Files, Format, Scan, TableScan, Values
+from unshuffle.plan.logical.leaves import Files, Format, Scan, StoredParts, TableScan, Values
 from unshuffle.plan.logical.optimizer_nodes import GroupRef, MultiJoin, MultiOutput
 from unshuffle.plan.logical.plan import Plan, expressions_of, has_subqueries, outer_columns, subqueries_of, walk
 from unshuffle.plan.logical.relational import (
@@ -61,6 +61,7 @@ __all__ = [
     "SetOperation",
     "Shared",
     "Sort",
+    "StoredParts",
     "StreamTarget",
     "TableScan",
     "UserClass",

@@ -18,6 +18,7 @@ from unshuffle.properties import Delivered
 
 if TYPE_CHECKING:
     from unshuffle.sstream.store import Stream
+    from unshuffle.sstream.stored_layout import StoredLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,20 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredParts:
+    """The partitions that files are stored in: those of a structured stream, or the folders or buckets of a table. Paths of
+    files are below `root`. `folder_columns` are not in the files: their values are in the names of folders, and they are the
+    first columns of the sort order."""
+
+    layout: StoredLayout
+    root: str
+    folder_columns: tuple[str, ...] = ()
+
+    def path_of(self, file: Any) -> str:
+        return f"{self.root}/{file.path}" if self.root else str(file.path)
+
+
+@dataclass(frozen=True, slots=True)
 class Scan(Leaf):
     """Reads files with the types they have. A declared type that differs is a cast in a Project above."""
 
@@ -65,8 +80,9 @@ class Scan(Leaf):
     # The histogram of the columns that the files are clustered by.
     spread: KeyHistogram | None = field(default=None, compare=False, repr=False)
     spread_on: tuple[Column, ...] = ()
+    parts: StoredParts | None = field(default=None, compare=False, repr=False)
     stream: Stream | None = field(default=None, compare=False, repr=False)  # the version that the files belong to
-    # The ranges of the stream's sort order that the query needs. Row groups outside them are not read.
+    # The ranges of the stored sort order that the query needs. Row groups outside them are not read.
     within: tuple[KeyInterval, ...] | None = None
     share: float = field(default=1.0, compare=False)  # the fraction of its bytes that is read
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from unshuffle.catalog import files
+from unshuffle.catalog.files import DataFile
 from unshuffle.catalog.parquet_files import NotParquet, parquet_contents
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.statistics_lookup import scan_facts
 from unshuffle.plan.logical import Files, Format, Scan
+from unshuffle.plan.stored_tables import TableFile, in_buckets, in_folders
 from unshuffle.spark.reader.sstreams import as_stream
 from unshuffle.spark.shims.catalyst import analyzed_plan
 
@@ -23,6 +28,8 @@ _FORMATS = {
     "OrcFileFormat": "Orc",
     "TextFileFormat": "Text",
 }
+# How Spark lists the files of a DataFrame, and those of a partitioned table.
+_INDEXES = ("InMemoryFileIndex", "CatalogFileIndex")
 # Options with which a DataFrame does not read all files of its paths.
 _FILE_FILTERS = {"pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "ignorecorruptfiles"}
 
@@ -63,7 +70,7 @@ def file_scan(relation: Any, columns: tuple[Column, ...], catalog: str | Path | 
     index = source.location()
     stored = source.schema().length()
     # A scan that also returns Spark's metadata of files has one more column.
-    if name is None or index.getClass().getSimpleName() != "InMemoryFileIndex" or stored != len(columns):
+    if name is None or index.getClass().getSimpleName() not in _INDEXES or stored != len(columns):
         return None
     paths = tuple(index.rootPaths().mkString("\n").split("\n"))
     options = _options(source.options())
@@ -77,11 +84,12 @@ def file_scan(relation: Any, columns: tuple[Column, ...], catalog: str | Path | 
     scan = Scan(label, where, columns)
     if name != "Parquet" or options.keys() & _FILE_FILTERS:
         return scan
-    return as_stream(scan) or _with_statistics(scan, catalog)
+    return as_stream(scan) or _with_statistics(scan, catalog, source)
 
 
-def _with_statistics(scan: Scan, catalog: str | Path | None) -> Scan:
-    """The scan with statistics from Parquet footers and the catalog, for columns whose types are those of the files."""
+def _with_statistics(scan: Scan, catalog: str | Path | None, source: Any) -> Scan:
+    """The scan with statistics from Parquet footers and the catalog, for columns whose types are those of the files, and with
+    the layout of its folders or buckets."""
     where = scan.files
     try:
         found = files.data_files(where.paths, where.base)
@@ -94,7 +102,40 @@ def _with_statistics(scan: Scan, catalog: str | Path | None) -> Scan:
     same = [column for column in scan.columns if stored.get(column.name) == column.type and column.type is not None]
     known = scan_facts(same, where.paths, where.base, found, contents, catalog)
     counted = Files(where.paths, where.format, where.base, contents.rows, contents.bytes, where.relation)
-    return Scan(scan.label, counted, scan.columns, known.keys, known.dependencies, None, known.statistics)
+    counted_scan = Scan(scan.label, counted, scan.columns, known.keys, known.dependencies, None, known.statistics)
+    return _with_layout(counted_scan, source, found, contents.rows_of_files) or counted_scan
+
+
+def _with_layout(scan: Scan, source: Any, found: Sequence[DataFile], rows: Sequence[int]) -> Scan | None:
+    """The scan of a table in folders or buckets. None for others, for one with options that the reader of its files has to
+    know, and for files that are not those which Spark has listed."""
+    folders = tuple(filter(None, source.partitionSchema().fieldNames()))
+    is_bucketed = source.bucketSpec().isDefined()
+    if not (folders or is_bucketed) or source.overlappedPartCols().nonEmpty() or _reader_options(scan):
+        return None
+    listed = list(source.location().inputFiles())
+    paths = [_local(file.path) for file in found]
+    if sorted(_local(unquote(path)) for path in listed) != sorted(paths):
+        return None
+    table_files = [TableFile(path, file.size, n) for path, file, n in zip(paths, found, rows, strict=True)]
+    if is_bucketed:
+        spec = source.bucketSpec().get()
+        names = spec.bucketColumnNames().mkString("\x01").split("\x01")
+        in_parts = in_buckets(scan, names, spec.numBuckets(), table_files, len(folders))
+        if in_parts is not None or not folders:
+            return in_parts
+    return in_folders(scan, folders, table_files)
+
+
+def _local(path: str) -> str:
+    """A path without the scheme that Spark adds to local ones."""
+    return re.sub(r"^file:(//)?(?=/)", "", path)
+
+
+def _reader_options(scan: Scan) -> bool:
+    """Whether the files are read with options. Those that a table always has say nothing about its rows."""
+    assert isinstance(scan.files.format, Format)
+    return any(key not in ("serialization.format", "path") for key, _ in scan.files.format.options)
 
 
 def _options(scala_options: Any) -> dict[str, str]:

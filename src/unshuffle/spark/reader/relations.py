@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
@@ -70,19 +71,34 @@ def with_schema_of(frame: DataFrame, original: DataFrame) -> DataFrame:
     numbered = frame.toDF(*(f"c{i}" for i in range(len(fields))))
     columns = []
     for ours, wanted in zip(numbered.schema.fields, fields, strict=True):
-        if ours.dataType != wanted.dataType:
+        column = col(ours.name)
+        if ours.dataType != wanted.dataType and _bare(ours.dataType) == _bare(wanted.dataType):
+            column = column.cast(wanted.dataType)  # the metadata of a field inside, such as that it was a CHAR(5)
+        elif ours.dataType != wanted.dataType:
             if _is_empty(
                 frame
             ):  # a relation of no rows has the types of its columns, but not the nullability inside them
                 return frame.sparkSession.createDataFrame([], original.schema)
             raise OtherType(f"column {wanted.name!r} would be {ours.dataType.json()}, not {wanted.dataType.json()}")
-        column = col(ours.name)
         if ours.nullable != wanted.nullable:
             column = with_nullability(frame.sparkSession, column, wanted.nullable)
         columns.append(
             column.alias(wanted.name, metadata=wanted.metadata) if wanted.metadata else column.alias(wanted.name)
         )
     return numbered.select(*columns)
+
+
+def _bare(type_: DataType) -> DataType:
+    """The type without the metadata of its fields."""
+    match type_:
+        case StructType(fields=fields):
+            return StructType([StructField(each.name, _bare(each.dataType), each.nullable) for each in fields])
+        case ArrayType(elementType=element, containsNull=nullable):
+            return ArrayType(_bare(element), nullable)
+        case MapType(keyType=key, valueType=value, valueContainsNull=nullable):
+            return MapType(_bare(key), _bare(value), nullable)
+        case _:
+            return type_
 
 
 def _is_empty(frame: DataFrame) -> bool:

@@ -1,4 +1,4 @@
-"""The scan of a structured stream: one task for each partition of the layout that a plan reads it in."""
+"""The scan of files in stored partitions: one task for each partition of the layout that a plan reads them in."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from unshuffle.catalog.types import sql_name
 from unshuffle.errors import InternalError
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import Expression, Opaque, Subquery, walk
+from unshuffle.plan.logical import StoredParts
 from unshuffle.plan.predicates import is_deterministic
 from unshuffle.plan.sql import quote
 from unshuffle.properties import HashFunction, Partitioned, Partitioning, PrefixPartitioned, RangeFunction, Sorted
@@ -22,7 +23,7 @@ from unshuffle.spark.lowering.partition_number import partition_number
 from unshuffle.spark.lowering.placeholders import column
 from unshuffle.spark.shims.exact_scan import Piece, exact_scan
 from unshuffle.spark.shims.range_filter import RangeFilter
-from unshuffle.sstream.logical_partitions import logical_partitions
+from unshuffle.sstream.logical_partitions import FileSlice, logical_partitions
 
 
 def can_push_down(predicate: Expression) -> bool:
@@ -33,24 +34,22 @@ def can_push_down(predicate: Expression) -> bool:
 def rows(spark: SparkSession, operator: physical.FileScan, number: str, predicate: Expression | None) -> DataFrame:
     """The rows that may satisfy the predicate, under the plan's column names, with their partition number."""
     scan, layout = operator.scan, operator.layout.partitioning
-    if scan.stream is None or not isinstance(layout, Partitioned | PrefixPartitioned):
-        raise InternalError(f"{scan.label} is not a structured stream")
-    manifest = scan.stream.manifest
-    function = layout.function if operator.readers is not None else manifest.function
+    if scan.parts is None or not isinstance(layout, Partitioned | PrefixPartitioned):
+        raise InternalError(f"{scan.label} is not stored in partitions")
+    parts, stored = scan.parts, scan.parts.layout
+    function = layout.function if operator.readers is not None else stored.function
     if not isinstance(function, HashFunction | RangeFunction):
         raise InternalError(f"{scan.label} cannot be read as {function}")
-    logical = logical_partitions(manifest, function, scan.within)
+    logical = logical_partitions(stored, function, scan.within)
+    read = {column.name: column for column in scan.columns}
+    in_folders = [name for name in parts.folder_columns if name in read]
+    positions = [parts.folder_columns.index(name) for name in in_folders]
     frame = exact_scan(
         spark,
-        _schema(scan.columns),
-        [
-            [
-                Piece(scan.stream.path_of(each.file), each.file.bytes, each.start, each.length, 0, each.is_whole)
-                for each in slices
-            ]
-            for slices in logical.slices
-        ],
+        _schema([column for column in scan.columns if column.name not in in_folders]),
+        [[_piece(parts, each, positions) for each in slices] for slices in logical.slices],
         number,
+        folder_columns=_schema([read[name] for name in in_folders]),
         belongs=_membership(spark, scan.label, layout, function, number) if logical.filtered else None,
         predicate=_column(spark, predicate) if predicate is not None else None,
         order=[
@@ -58,11 +57,18 @@ def rows(spark: SparkSession, operator: physical.FileScan, number: str, predicat
             for key in operator.layout.local
             if isinstance(key, Sorted)
         ],
-        rows=manifest.rows,
-        bytes=manifest.bytes,
+        rows=stored.rows,
+        bytes=stored.bytes,
     )
     named = (F.col(quote(each.name)).alias(each.spark_name) for each in scan.columns)
     return frame.select(*named, F.col(number))
+
+
+def _piece(parts: StoredParts, slice: FileSlice, positions: Sequence[int]) -> Piece:
+    """A part of a file. In folders every row of a file has the values that are in their names."""
+    file = slice.file
+    values = tuple(file.groups[0].first[i] for i in positions)
+    return Piece(parts.path_of(file), file.bytes, slice.start, slice.length, 0, slice.is_whole, values)
 
 
 def _membership(
@@ -77,6 +83,8 @@ def _membership(
 
 
 def _schema(columns: Sequence[Column]) -> StructType:
+    if not columns:
+        return StructType()
     return cast(StructType, StructType.fromDDL(", ".join(f"{quote(c.name)} {sql_name(c.type)}" for c in columns)))
 
 

@@ -1,0 +1,180 @@
+"""The folders and buckets of a table that Spark wrote, as the stored partitions of a scan.
+
+Each folder `day=2026-01-03/` has the rows with one value of the partition columns. In the order of these columns the folders
+are ranges, each from its own value to the next, so a table in folders is stored like a range-partitioned stream that is
+sorted by its partition columns. A bucketed table is stored like a hash-partitioned stream: Spark numbers buckets by the hash
+that its exchanges use.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from unshuffle.catalog.schema import Column, DataType
+from unshuffle.frozen import dataclass
+from unshuffle.partitions import KeyColumn, KeyOrder, histogram_of_partitions, interval_of_value
+from unshuffle.plan.logical import Scan, StoredParts
+from unshuffle.properties import Delivered, HashFunction, Partitioned, RangeFunction, RangeKey, Sorted
+from unshuffle.sstream.manifest import RowGroup, Schema, SortedName, StoredFile, StoredPartition, typed_keys
+
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_BUCKET = re.compile(r".*_(\d+)(?:\..*)?")  # the number of a bucket is in the names of its files
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file of a table. `rows` may be an estimate."""
+
+    path: str
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """Which files hold which partition of a table, and the partition function: what a manifest says of a stream."""
+
+    schema: Schema
+    clustered_by: tuple[SortedName, ...]
+    function: HashFunction | RangeFunction
+    sorted_by: tuple[SortedName, ...]
+    partitions: tuple[StoredPartition, ...]
+
+    @property
+    def function_names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.clustered_by)
+
+    @property
+    def sort_keys(self) -> tuple[KeyColumn, ...]:
+        return typed_keys(self.schema, self.sorted_by)
+
+    @property
+    def rows(self) -> int:
+        return sum(partition.rows for partition in self.partitions)
+
+    @property
+    def bytes(self) -> int:
+        return sum(partition.bytes for partition in self.partitions)
+
+
+def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> Scan | None:
+    """The scan of a table with these partition columns as a scan of its folders. None if a value cannot be read from the name
+    of a folder for certain, or if there is one folder only."""
+    columns = _columns(scan, names)
+    if columns is None or not all(_has_names(column.type) for column in columns):
+        return None
+    keys = tuple(KeyColumn(column.type) for column in columns)
+    order = KeyOrder(keys)
+    folders: dict[tuple[Any, ...], tuple[tuple[Any, ...], list[StoredFile]]] = {}
+    for file in files:
+        values = _folder_values(file.path, columns)
+        if values is None:
+            return None
+        stored = StoredFile(file.path, file.bytes, 0, (RowGroup(0, file.bytes, file.rows, values, values),))
+        folders.setdefault(order.row(values), (values, []))[1].append(stored)
+    if len(folders) < 2:
+        return None
+    ordered = [folders[place] for place in sorted(folders)]
+    names_in_order = tuple(SortedName(column.name) for column in columns)
+    layout = TableLayout(
+        _schema(scan),
+        names_in_order,
+        RangeFunction(tuple(RangeKey(column.type) for column in columns), tuple(values for values, _ in ordered[1:])),
+        names_in_order,
+        tuple(StoredPartition(tuple(stored)) for _, stored in ordered),
+    )
+    counted = zip(ordered, layout.partitions, strict=True)
+    spread = histogram_of_partitions(keys, [(interval_of_value(values), part.rows) for (values, _), part in counted])
+    return replace(_with_layout(scan, layout, columns, tuple(names)), spread=spread, spread_on=columns)
+
+
+def in_buckets(scan: Scan, names: Sequence[str], buckets: int, files: Sequence[TableFile], folders: int) -> Scan | None:
+    """The scan of a table that is bucketed by these columns as a scan of its buckets. None if a bucket's files are not known
+    by their names, or if values that Spark calls equal may be hashed differently."""
+    columns = _columns(scan, names)
+    if columns is None or folders or buckets < 2 or not all(_has_one_hash(column.type) for column in columns):
+        return None
+    parts: list[list[StoredFile]] = [[] for _ in range(buckets)]
+    for file in files:
+        match = _BUCKET.fullmatch(file.path.rsplit("/", 1)[-1])
+        if match is None or int(match[1]) >= buckets:
+            return None
+        stored = StoredFile(file.path, file.bytes, 0, (RowGroup(0, file.bytes, file.rows, (), ()),))
+        parts[int(match[1])].append(stored)
+    function = HashFunction(tuple(column.type for column in columns), buckets)
+    clustered_by = tuple(SortedName(column.name) for column in columns)
+    partitions = tuple(StoredPartition(tuple(each)) for each in parts)
+    return _with_layout(scan, TableLayout(_schema(scan), clustered_by, function, (), partitions), columns, ())
+
+
+def _with_layout(scan: Scan, layout: TableLayout, columns: tuple[Column, ...], folder_columns: tuple[str, ...]) -> Scan:
+    order = tuple(Sorted(column, descending=False, nulls_first=True) for column in columns) if layout.sorted_by else ()
+    delivered = Delivered(Partitioned(layout.function, columns), order)
+    return replace(scan, layout=delivered, stored=delivered, parts=StoredParts(layout, "", folder_columns))
+
+
+def _columns(scan: Scan, names: Sequence[str]) -> tuple[Column, ...] | None:
+    read: Mapping[str, Column] = {column.name.lower(): column for column in scan.columns}
+    if len(read) < len(scan.columns) or any(column.type is None for column in scan.columns):
+        return None  # names that differ in case only, or a type that only Spark knows
+    found = tuple(read[name.lower()] for name in names if name.lower() in read)
+    return found if found and len(found) == len(names) else None
+
+
+def _schema(scan: Scan) -> Schema:
+    return tuple((column.name, column.type) for column in scan.columns if column.type is not None)
+
+
+def _has_one_hash(type: DataType) -> bool:
+    """Not so for a floating-point number, which has two zeros and many NaNs."""
+    t = pa.types
+    return any(is_type(type) for is_type in (t.is_integer, t.is_date, t.is_string, t.is_boolean, t.is_timestamp))
+
+
+def _has_names(type: DataType) -> bool:
+    t = pa.types
+    return any(is_type(type) for is_type in (t.is_integer, t.is_date, t.is_string))
+
+
+def _folder_values(path: str, columns: Sequence[Column]) -> tuple[Any, ...] | None:
+    """The values of the partition columns, which are the innermost folders of a file, in order."""
+    folders = path.split("/")[-1 - len(columns) : -1]
+    if len(folders) != len(columns):
+        return None
+    values: list[Any] = []
+    for folder, column in zip(folders, columns, strict=True):
+        name, separator, text = folder.partition("=")
+        if not separator or _unescaped(name).lower() != column.name.lower():
+            return None
+        if text == _NULL_FOLDER:
+            values.append(None)
+            continue
+        value = _value(_unescaped(text), column.type)
+        if value is None:
+            return None
+        values.append(value)
+    return tuple(values)
+
+
+def _value(text: str, type: DataType) -> Any:
+    try:
+        if pa.types.is_integer(type):
+            return int(text) if re.fullmatch(r"-?\d+", text) else None
+        if pa.types.is_date(type):
+            return datetime.date.fromisoformat(text) if _DATE.fullmatch(text) else None
+    except ValueError:
+        return None
+    return text
+
+
+def _unescaped(text: str) -> str:
+    """Spark escapes each special character by itself, so this is not the escaping of bytes that URLs have."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
