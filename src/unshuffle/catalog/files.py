@@ -40,6 +40,11 @@ def absolute(path: str) -> str:
     return path.rstrip("/") if is_uri(path) else os.path.realpath(path)
 
 
+def without_scheme(path: str) -> str:
+    """A local path as the operating system writes it; another path as it is. Nothing is unescaped."""
+    return re.sub(r"^file:(//)?(?=/)", "", path)
+
+
 def overlaps(a: str, b: str) -> bool:
     """Whether two paths are the same, or one is inside the other."""
     a, b = absolute(a), absolute(b)

@@ -16,6 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from unshuffle.catalog.files import DataFile, without_scheme
+from unshuffle.catalog.parquet_files import ParquetContents
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import KeyColumn, KeyOrder, histogram_of_partitions, interval_of_value
@@ -65,6 +67,12 @@ class TableLayout:
         return sum(partition.bytes for partition in self.partitions)
 
 
+def table_files(found: Sequence[DataFile], contents: ParquetContents) -> list[TableFile]:
+    """Files that were listed, with the rows that their footers tell."""
+    pairs = zip(found, contents.rows_of_files, strict=True)
+    return [TableFile(without_scheme(file.path), file.size, rows) for file, rows in pairs]
+
+
 def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> Scan | None:
     """The scan of a table with these partition columns as a scan of its folders. None if a value cannot be read from the name
     of a folder for certain, or if there is one folder only."""
@@ -96,11 +104,11 @@ def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> 
     return replace(_with_layout(scan, layout, columns, tuple(names)), spread=spread, spread_on=columns)
 
 
-def in_buckets(scan: Scan, names: Sequence[str], buckets: int, files: Sequence[TableFile], folders: int) -> Scan | None:
+def in_buckets(scan: Scan, names: Sequence[str], buckets: int, files: Sequence[TableFile]) -> Scan | None:
     """The scan of a table that is bucketed by these columns as a scan of its buckets. None if a bucket's files are not known
     by their names, or if values that Spark calls equal may be hashed differently."""
     columns = _columns(scan, names)
-    if columns is None or folders or buckets < 2 or not all(_has_one_hash(column.type) for column in columns):
+    if columns is None or buckets < 2 or not all(_has_one_hash(column.type) for column in columns):
         return None
     parts: list[list[StoredFile]] = [[] for _ in range(buckets)]
     for file in files:

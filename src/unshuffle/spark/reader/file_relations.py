@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from unshuffle.catalog.parquet_files import NotParquet, parquet_contents
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.statistics_lookup import scan_facts
 from unshuffle.plan.logical import Files, Format, Scan
-from unshuffle.plan.stored_tables import TableFile, in_buckets, in_folders
+from unshuffle.plan.stored_tables import TableFile, in_buckets, in_folders, table_files
 from unshuffle.spark.reader.sstreams import as_stream
 from unshuffle.spark.shims.catalyst import analyzed_plan
 
@@ -91,8 +90,12 @@ def _with_statistics(scan: Scan, catalog: str | Path | None, source: Any) -> Sca
     """The scan with statistics from Parquet footers and the catalog, for columns whose types are those of the files, and with
     the layout of its folders or buckets."""
     where = scan.files
+    has_parts = source.partitionSchema().length() > 0 or source.bucketSpec().isDefined()
     try:
         found = files.data_files(where.paths, where.base)
+        is_listed = has_parts and _are_listed(found, source)
+        if not is_listed and source.location().getClass().getSimpleName() != "InMemoryFileIndex":
+            return scan  # the folders of a table may be anywhere
         contents = parquet_contents(found) if found else None
     except (NotParquet, OSError, pa.ArrowException):
         return scan  # a file system that only Spark can read: there are no statistics
@@ -103,33 +106,24 @@ def _with_statistics(scan: Scan, catalog: str | Path | None, source: Any) -> Sca
     known = scan_facts(same, where.paths, where.base, found, contents, catalog)
     counted = Files(where.paths, where.format, where.base, contents.rows, contents.bytes, where.relation)
     counted_scan = Scan(scan.label, counted, scan.columns, known.keys, known.dependencies, None, known.statistics)
-    return _with_layout(counted_scan, source, found, contents.rows_of_files) or counted_scan
+    if not is_listed or source.overlappedPartCols().nonEmpty() or _reader_options(scan):
+        return counted_scan
+    return _in_parts(counted_scan, source, table_files(found, contents)) or counted_scan
 
 
-def _with_layout(scan: Scan, source: Any, found: Sequence[DataFile], rows: Sequence[int]) -> Scan | None:
-    """The scan of a table in folders or buckets. None for others, for one with options that the reader of its files has to
-    know, and for files that are not those which Spark has listed."""
-    folders = tuple(filter(None, source.partitionSchema().fieldNames()))
-    is_bucketed = source.bucketSpec().isDefined()
-    if not (folders or is_bucketed) or source.overlappedPartCols().nonEmpty() or _reader_options(scan):
-        return None
-    listed = list(source.location().inputFiles())
-    paths = [_local(file.path) for file in found]
-    if sorted(_local(unquote(path)) for path in listed) != sorted(paths):
-        return None
-    table_files = [TableFile(path, file.size, n) for path, file, n in zip(paths, found, rows, strict=True)]
-    if is_bucketed:
-        spec = source.bucketSpec().get()
-        names = spec.bucketColumnNames().mkString("\x01").split("\x01")
-        in_parts = in_buckets(scan, names, spec.numBuckets(), table_files, len(folders))
-        if in_parts is not None or not folders:
-            return in_parts
-    return in_folders(scan, folders, table_files)
+def _are_listed(found: Sequence[DataFile], source: Any) -> bool:
+    """Whether files are those that Spark has listed for a relation, and will read."""
+    listed = (files.without_scheme(unquote(path)) for path in source.location().inputFiles())
+    return sorted(listed) == sorted(files.without_scheme(file.path) for file in found)
 
 
-def _local(path: str) -> str:
-    """A path without the scheme that Spark adds to local ones."""
-    return re.sub(r"^file:(//)?(?=/)", "", path)
+def _in_parts(scan: Scan, source: Any, found: Sequence[TableFile]) -> Scan | None:
+    folders = tuple(source.partitionSchema().fieldNames())
+    if folders or not source.bucketSpec().isDefined():
+        return in_folders(scan, folders, found)
+    spec = source.bucketSpec().get()
+    names = spec.bucketColumnNames().mkString("\x01").split("\x01")
+    return in_buckets(scan, names, spec.numBuckets(), found)
 
 
 def _reader_options(scan: Scan) -> bool:

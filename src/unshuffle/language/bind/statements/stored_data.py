@@ -19,6 +19,7 @@ from unshuffle.errors import FileProblem, Span, located
 from unshuffle.frozen import dataclass
 from unshuffle.language.bind.context import BindingContext
 from unshuffle.plan.logical import Files, Format, Scan
+from unshuffle.plan.stored_tables import in_folders, table_files
 
 if TYPE_CHECKING:
     from unshuffle.declarations import Leaf
@@ -95,6 +96,7 @@ class StoredData:
             version=hash(tuple(data_files)),
         )
         scan = Scan(name, where, columns, known.keys, known.dependencies, span, known.statistics)
+        scan = in_folders(scan, contents.partition_columns, table_files(data_files, contents)) or scan
         return self._with_declared_constraints(scan)
 
     def _with_new_columns(self, scan: Scan) -> Scan:
