@@ -120,7 +120,7 @@ class _BoundsReader:
         if not isinstance(subject, Ref) or subject.column not in self.columns:
             return None
         column = subject.column
-        literals = [_literal(value) for value in values]
+        literals = [_literal(value, column) for value in values]
         constants = [each.value for each in literals if each is not None]
         if not all(each is not None and (each.value is None or _same(each.type, column.type)) for each in literals):
             return None
@@ -133,18 +133,17 @@ class _BoundsReader:
         return self.bounds.setdefault(column, _Bounds()), constants
 
 
-def _literal(value: Expression) -> Literal | None:
-    """The literal that an expression is, or is for certain when Spark casts it: a date is often compared with a string."""
-    match value:
-        case Literal():
-            return value
-        case Cast(operand=Literal(value=str(text)), type=type) if type == DATE and _DATE.fullmatch(text):
-            try:
-                return Literal(datetime.date.fromisoformat(text), DATE)
-            except ValueError:
-                return None  # Spark raises an error
-        case _:
-            return None
+def _literal(value: Expression, column: Column) -> Literal | None:
+    """The literal that a column is compared with. A date is often compared with a string, which Spark casts."""
+    literal = value.operand if isinstance(value, Cast) and value.type == column.type == DATE else value
+    if not isinstance(literal, Literal):
+        return None
+    if column.type != DATE or not isinstance(literal.value, str):
+        return literal if literal is value else None
+    try:
+        return Literal(datetime.date.fromisoformat(literal.value), DATE) if _DATE.fullmatch(literal.value) else None
+    except ValueError:
+        return None  # Spark raises an error
 
 
 def _same(one: Any, other: Any) -> bool:
