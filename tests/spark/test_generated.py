@@ -16,7 +16,7 @@ from unshuffle import Session
 from unshuffle.explore import semi_join_pullup
 
 pytestmark = pytest.mark.spark
-QUERIES = 6000 if "UNSHUFFLE_SOAK" in os.environ else 300
+QUERIES = 6000 if "UNSHUFFLE_SOAK" in os.environ else 150
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from unshuffle import Session
 pytestmark = pytest.mark.spark
 
 THREADS = 3
-OPERATIONS = 30
+OPERATIONS = 18
 
 
 def test_threads_share_a_session(spark: SparkSession, tmp_path: Path) -> None:

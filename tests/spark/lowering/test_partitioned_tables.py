@@ -18,7 +18,7 @@ from unshuffle.spark.execution import executed_plan_diff
 
 pytestmark = pytest.mark.spark
 
-SEEDS = 6
+SEEDS = 3
 # By day, with a NULL day; by a number and a text, with names that are escaped; catalog tables in folders and buckets.
 WRITES = {
     "daily": (
