@@ -1,0 +1,106 @@
+"""Tables in folders and buckets against plain Spark on the same files: `python benchmarks/partitioned_tables.py [--rows N]`.
+
+    daily       two tables in daily folders, joined on (day, user) and grouped
+    three       three such tables
+    week        the same two tables, one week of ninety days
+    buckets     tables of 8 and 12 buckets, joined on the bucket column and grouped by it
+
+Plain Spark runs under its default settings, with 8 shuffle partitions and without broadcasts: with them, so few rows would
+not be shuffled by either side. Both sides alternate. A side's time is the best of its runs, and ours includes reading the
+query, optimizing and lowering. The rows are computed and dropped; the rows of both sides are compared once.
+
+`benchmarks/results/partitioned_tables.json` gets every number, `partitioned_tables.png` the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
+
+from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+from rich.console import Console  # noqa: E402
+
+from benchmarks.execute import DATA, Side, drawn, measured, show, started  # noqa: E402
+from tools import benchmark_report  # noqa: E402
+from unshuffle import Session  # noqa: E402
+
+DAYS = 90
+ROWS = """select id, cast(pmod(hash(id, {salt}), {users}) as int) as user, cast(pmod(hash(id), 1000) as int) as amount,
+    date_add(date'2026-01-01', cast(pmod(hash(id, 7), {days}) as int)) as day from range({rows})"""
+QUERIES = {
+    "daily": """select v.day, v.user, count(*) as visits, sum(b.amount) as amount
+        from visits v join bought b on v.day = b.day and v.user = b.user group by v.day, v.user""",
+    "three": """select v.day, count(*) as visits, sum(b.amount + r.amount) as amount
+        from visits v join bought b on v.day = b.day and v.user = b.user
+        join returned r on b.day = r.day and b.user = r.user group by v.day""",
+    "week": """select v.day, v.user, count(*) as visits, sum(b.amount) as amount
+        from visits v join bought b on v.day = b.day and v.user = b.user
+        where v.day between '2026-02-01' and '2026-02-07' group by v.day, v.user""",
+    "buckets": """select v.user, count(*) as visits, sum(b.amount) as amount
+        from visits_8 v join bought_12 b on v.user = b.user and v.day = b.day group by v.user""",
+}
+BUCKETED = {"visits": 8, "bought": 12}
+
+
+def write_tables(spark: SparkSession, rows: int, console: Console) -> None:
+    """Tables in daily folders, kept for later runs, and in buckets."""
+    for salt, name in enumerate(("visits", "bought", "returned")):
+        folder = DATA / f"partitioned-{rows}" / name
+        if not (folder / "_SUCCESS").exists():
+            console.print(f"generating {rows:,} rows into {folder}")
+            made = spark.sql(ROWS.format(salt=salt, users=max(1, rows // 50), rows=rows, days=DAYS))
+            made.repartition("day").write.mode("overwrite").partitionBy("day").parquet(str(folder))
+        spark.read.parquet(str(folder)).createOrReplaceTempView(name)
+    for name, buckets in BUCKETED.items():
+        path = DATA / f"partitioned-{rows}" / f"{name}_{buckets}"
+        spark.sql(f"drop table if exists {name}_{buckets}")
+        writer = spark.table(name).repartition(buckets, "user").write.mode("overwrite").option("path", str(path))
+        writer.bucketBy(buckets, "user").saveAsTable(f"{name}_{buckets}")
+
+
+def sides(spark: SparkSession, session: Session, query: str) -> dict[str, Side]:
+    @contextmanager
+    def plain() -> Iterator[list[DataFrame]]:
+        yield [spark.sql(query)]
+
+    @contextmanager
+    def ours() -> Iterator[list[DataFrame]]:
+        yield [session.sql(query)]
+
+    return {"plain": plain, "ours": ours}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description="Tables in folders and buckets: plain Spark beside unshuffle.")
+    options.add_argument("--query", action="append", choices=QUERIES, help="only this one; may be repeated")
+    options.add_argument("--rows", type=int, default=5_000_000, help="of each table")
+    options.add_argument("--runs", type=int, default=5, help="of each side of each query")
+    chosen = options.parse_args()
+    console, began = Console(), time.perf_counter()
+    spark = started()
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    write_tables(spark, chosen.rows, console)
+    session = Session(spark)
+    found = [
+        {
+            **measured(name, sides(spark, session, QUERIES[name]), spark, chosen.runs, console, warm=True),
+            "size": chosen.rows,
+        }
+        for name in chosen.query or QUERIES
+    ]
+    show({"partitioned tables": found}, console)
+    benchmark_report.write(
+        "partitioned_tables", {"suites": {"partitioned tables": found}}, drawn, parts="suites", spark=spark.version
+    )
+    print(f"{time.perf_counter() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
