@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle.catalog import files
 from unshuffle.catalog.files import DataFile
@@ -19,6 +19,7 @@ from unshuffle.plan.logical import Files, Format, Scan
 from unshuffle.plan.stored_tables import TableFile, in_buckets, in_folders, table_files
 from unshuffle.spark.reader.sstreams import as_stream
 from unshuffle.spark.shims.catalyst import analyzed_plan
+from unshuffle.spark.shims.gateway import sequence
 
 _FORMATS = {
     "ParquetFileFormat": "Parquet",
@@ -27,6 +28,7 @@ _FORMATS = {
     "OrcFileFormat": "Orc",
     "TextFileFormat": "Text",
 }
+_STATUS = re.compile(r"^\w+\{path=(.*?); isDirectory=", re.MULTILINE)  # Hadoop's text of a file's status
 # How Spark lists the files of a DataFrame, and those of a partitioned table.
 _INDEXES = ("InMemoryFileIndex", "CatalogFileIndex")
 # Options with which a DataFrame does not read all files of its paths.
@@ -60,7 +62,9 @@ def _parts(identifier: Any) -> tuple[str, ...]:
     return tuple(identifier.nameParts().mkString("\x01").split("\x01"))
 
 
-def file_scan(relation: Any, columns: tuple[Column, ...], catalog: str | Path | None) -> Scan | None:
+def file_scan(
+    spark: SparkSession, relation: Any, columns: tuple[Column, ...], catalog: str | Path | None
+) -> Scan | None:
     """The scan of a file relation; None for any other source."""
     source = relation.relation()
     if source.getClass().getSimpleName() != "HadoopFsRelation":
@@ -83,17 +87,17 @@ def file_scan(relation: Any, columns: tuple[Column, ...], catalog: str | Path | 
     scan = Scan(label, where, columns)
     if name != "Parquet" or options.keys() & _FILE_FILTERS:
         return scan
-    return as_stream(scan) or _with_statistics(scan, catalog, source)
+    return as_stream(scan) or _with_statistics(spark, scan, catalog, source)
 
 
-def _with_statistics(scan: Scan, catalog: str | Path | None, source: Any) -> Scan:
+def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None, source: Any) -> Scan:
     """The scan with statistics from Parquet footers and the catalog, for columns whose types are those of the files, and with
     the layout of its folders or buckets."""
     where = scan.files
     has_parts = source.partitionSchema().length() > 0 or source.bucketSpec().isDefined()
     try:
         found = files.data_files(where.paths, where.base)
-        is_listed = has_parts and _are_listed(found, source)
+        is_listed = has_parts and _are_listed(spark, found, source)
         if not is_listed and source.location().getClass().getSimpleName() != "InMemoryFileIndex":
             return scan  # the folders of a table may be anywhere
         contents = parquet_contents(found) if found else None
@@ -111,9 +115,14 @@ def _with_statistics(scan: Scan, catalog: str | Path | None, source: Any) -> Sca
     return _in_parts(counted_scan, source, table_files(found, contents)) or counted_scan
 
 
-def _are_listed(found: Sequence[DataFile], source: Any) -> bool:
+def _are_listed(spark: SparkSession, found: Sequence[DataFile], source: Any) -> bool:
     """Whether files are those that Spark has listed for a relation, and will read."""
-    listed = (files.without_scheme(unquote(path)) for path in source.location().inputFiles())
+    index = source.location()
+    if index.getClass().getSimpleName() == "CatalogFileIndex":
+        index = index.filterPartitions(sequence(spark, []))
+    # As one text: reading the elements of a sequence takes a call for each.
+    text: str = index.allFiles().mkString("\n")
+    listed = (files.without_scheme(path) for path in _STATUS.findall(text))
     return sorted(listed) == sorted(files.without_scheme(file.path) for file in found)
 
 

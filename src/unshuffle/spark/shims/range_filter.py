@@ -10,16 +10,14 @@ the least of all keys that begin like the boundary, which is what the boundary m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField
 
 from unshuffle.plan.sql import quote
 from unshuffle.properties import RangeFunction, RangeKey, SampledBoundaries
-from unshuffle.spark.shims.gateway import jvm
 
 
 class RangeFilter:
@@ -48,23 +46,16 @@ class RangeFilter:
         ]
         return [*flags, *(StructField(name, type_, True) for name, type_ in typed if type_ is not None)]
 
-    def fill(self, spark: SparkSession, row: Any, start: int, number: int) -> None:
-        """Writes the constants of a range into a row, from position `start` on."""
-        row.setBoolean(start, number == 0)
-        row.setBoolean(start + 1, number == len(self._boundaries))
-        position = start + 2
+    def constants(self, number: int) -> Iterator[tuple[DataType, Any]]:
+        """The constants of a range, in the order of `fields`."""
+        yield BooleanType(), number == 0
+        yield BooleanType(), number == len(self._boundaries)
         for at in (number - 1, number):
             boundary = self._boundaries[at] if 0 <= at < len(self._boundaries) else ()
             for i, type_ in enumerate(self._types):
                 value = boundary[i] if i < len(boundary) else None
-                if value is None:
-                    row.setNullAt(position)
-                elif isinstance(type_, LongType):
-                    row.setLong(position, int(value))
-                else:
-                    utf8 = jvm(spark).org.apache.spark.unsafe.types.UTF8String
-                    row.update(position, utf8.fromBytes(str(value).encode()))
-                position += 1
+                assert type_ is not None
+                yield type_, int(value) if value is not None and isinstance(type_, LongType) else value
 
     @property
     def condition(self) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def file_relation(reader: PlanReader, node: CatalystNode) -> ReadPlan:
     output = node.expressions("output")
-    scan = file_scan(node.jvm, reader.attributes(output), reader.catalog)
+    scan = file_scan(reader.spark, node.jvm, reader.attributes(output), reader.catalog)
     if scan is None:
         return relation(reader, node)
     return ReadPlan(reader.with_declared(scan), tuple(each.expr_id for each in output))
