@@ -140,6 +140,23 @@ def test_a_table_whose_folders_are_elsewhere_is_read_as_spark_reads_it(spark: Sp
         spark.sql("drop table moved")
 
 
+def test_a_column_that_was_added_has_its_default_in_older_files(spark: SparkSession) -> None:
+    spark.sql("create table grown (id int, p int) using parquet partitioned by (p)")
+    try:
+        spark.sql("insert into grown select cast(id as int), cast(id % 3 as int) from range(9)")
+        spark.sql("alter table grown add column (d int default 5, e char(3))")
+        spark.sql("insert into grown partition (p = 1) (id, d, e) values (10, 7, 'x')")
+        query = "select x.p, x.d, y.d, x.e, y.id from grown x join grown y on x.p = y.p and x.id <= y.id"
+        expected = rows(spark.sql(query))
+        for seed in range(SEEDS):
+            session = session_of(spark)
+            with other_costs(seed):
+                assert rows(session.optimize(spark.sql(query))) == expected
+        assert exchanges(Session(spark), Session(spark).sql(query)) == 0
+    finally:
+        spark.sql("drop table grown")
+
+
 @pytest.mark.usefixtures("tables")
 def test_folders_of_a_script_prune_and_join_in_place(spark: SparkSession, tables: Path, tmp_path: Path) -> None:
     script = tmp_path / "s.scope"

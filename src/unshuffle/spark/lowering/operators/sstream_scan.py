@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import cast
 
@@ -15,7 +16,7 @@ from unshuffle.catalog.types import sql_name
 from unshuffle.errors import InternalError
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import Expression, Opaque, Subquery, walk
-from unshuffle.plan.logical import StoredParts
+from unshuffle.plan.logical import Scan, StoredParts
 from unshuffle.plan.predicates import is_deterministic
 from unshuffle.plan.sql import quote
 from unshuffle.properties import HashFunction, Partitioned, Partitioning, PrefixPartitioned, RangeFunction, Sorted
@@ -46,10 +47,10 @@ def rows(spark: SparkSession, operator: physical.FileScan, number: str, predicat
     positions = [parts.folder_columns.index(name) for name in in_folders]
     frame = exact_scan(
         spark,
-        _schema([column for column in scan.columns if column.name not in in_folders]),
+        _schema(scan, [column for column in scan.columns if column.name not in in_folders]),
         [[_piece(parts, each, positions) for each in slices] for slices in logical.slices],
         number,
-        folder_columns=_schema([read[name] for name in in_folders]),
+        folder_columns=_schema(scan, [read[name] for name in in_folders]),
         belongs=_membership(spark, scan.label, layout, function, number) if logical.filtered else None,
         predicate=_column(spark, predicate) if predicate is not None else None,
         order=[
@@ -82,9 +83,13 @@ def _membership(
     return partition_number(spark, layout, lambda each: each.name)
 
 
-def _schema(columns: Sequence[Column]) -> StructType:
+def _schema(scan: Scan, columns: Sequence[Column]) -> StructType:
+    """The columns as a table has them: the metadata of a column that was added later says what older files have for it."""
     if not columns:
         return StructType()
+    if scan.files.relation is not None:
+        known = StructType.fromJson(json.loads(scan.files.relation.relation().schema().json()))
+        return StructType([known[column.name] for column in columns])
     return cast(StructType, StructType.fromDDL(", ".join(f"{quote(c.name)} {sql_name(c.type)}" for c in columns)))
 
 
