@@ -19,7 +19,6 @@ from unshuffle.errors import FileProblem, Span, located
 from unshuffle.frozen import dataclass
 from unshuffle.language.bind.context import BindingContext
 from unshuffle.plan.logical import Files, Format, Scan
-from unshuffle.plan.stored_tables import in_folders, table_files
 
 if TYPE_CHECKING:
     from unshuffle.declarations import Leaf
@@ -96,7 +95,10 @@ class StoredData:
             version=hash(tuple(data_files)),
         )
         scan = Scan(name, where, columns, known.keys, known.dependencies, span, known.statistics)
-        scan = in_folders(scan, contents.partition_columns, table_files(data_files, contents)) or scan
+        if contents.partition_columns:
+            from unshuffle.plan.stored_tables import in_folders, table_files
+
+            scan = in_folders(scan, contents.partition_columns, table_files(data_files, contents)) or scan
         return self._with_declared_constraints(scan)
 
     def _with_new_columns(self, scan: Scan) -> Scan:
