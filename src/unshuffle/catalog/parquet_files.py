@@ -25,7 +25,7 @@ EXACT_FOOTERS = 256
 # Footers are read in threads if the first few take longer than this many seconds each.
 _TIMED_FOOTERS = 4
 _SLOW_FOOTER = 0.002
-_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 class NotParquet(Exception):
@@ -169,7 +169,7 @@ def _nested_in_spark(type: pa.DataType) -> DataType:
 
 def partition_type(values: Sequence[str]) -> pa.DataType:
     """The type that Spark infers for the values in folder names: int, bigint, double, date or string."""
-    present = [value for value in values if value != _NULL_PARTITION]
+    present = [value for value in values if value != NULL_PARTITION]
     if not present:
         return pa.string()
     if all(re.fullmatch(r"[+-]?\d+", value) for value in present):
@@ -182,7 +182,7 @@ def partition_type(values: Sequence[str]) -> pa.DataType:
 
 def partition_value(text: str, type: pa.DataType) -> Any:
     """The value that a folder's name gives a partition column."""
-    if text == _NULL_PARTITION:
+    if text == NULL_PARTITION:
         return None
     if pa.types.is_integer(type):
         return int(text)

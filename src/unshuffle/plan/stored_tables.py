@@ -8,7 +8,6 @@ that its exchanges use.
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from unshuffle.catalog.files import DataFile, without_scheme
-from unshuffle.catalog.parquet_files import ParquetContents
+from unshuffle.catalog.parquet_files import NULL_PARTITION, ParquetContents, partition_type, partition_value
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import KeyColumn, KeyOrder, histogram_of_partitions, interval_of_value
@@ -25,9 +24,7 @@ from unshuffle.plan.logical import Scan, StoredParts
 from unshuffle.properties import Delivered, HashFunction, Partitioned, RangeFunction, RangeKey, Sorted
 from unshuffle.sstream.manifest import RowGroup, Schema, SortedName, StoredFile, StoredPartition, typed_keys
 
-_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _BUCKET = re.compile(r".*_(\d+)(?:\..*)?")  # the number of a bucket is in the names of its files
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
@@ -49,10 +46,6 @@ class TableLayout:
     function: HashFunction | RangeFunction
     sorted_by: tuple[SortedName, ...]
     partitions: tuple[StoredPartition, ...]
-
-    @property
-    def function_names(self) -> tuple[str, ...]:
-        return tuple(each.name for each in self.clustered_by)
 
     @property
     def sort_keys(self) -> tuple[KeyColumn, ...]:
@@ -162,25 +155,19 @@ def _folder_values(path: str, columns: Sequence[Column]) -> tuple[Any, ...] | No
         name, separator, text = folder.partition("=")
         if not separator or _unescaped(name).lower() != column.name.lower():
             return None
-        if text == _NULL_FOLDER:
-            values.append(None)
-            continue
-        value = _value(_unescaped(text), column.type)
-        if value is None:
+        text = _unescaped(text)
+        if text != NULL_PARTITION and not _is_certain(text, column.type):
             return None
-        values.append(value)
+        values.append(partition_value(text, column.type))
     return tuple(values)
 
 
-def _value(text: str, type: DataType) -> Any:
-    try:
-        if pa.types.is_integer(type):
-            return int(text) if re.fullmatch(r"-?\d+", text) else None
-        if pa.types.is_date(type):
-            return datetime.date.fromisoformat(text) if _DATE.fullmatch(text) else None
-    except ValueError:
-        return None
-    return text
+def _is_certain(text: str, type: DataType) -> bool:
+    """Whether a text is a value of the type, and not one that only a cast by Spark would make of it."""
+    if pa.types.is_string(type):
+        return True
+    inferred = partition_type([text])
+    return bool(inferred == type or (pa.types.is_integer(inferred) and pa.types.is_integer(type)))
 
 
 def _unescaped(text: str) -> str:

@@ -45,7 +45,8 @@ from unshuffle.spark.execution.compare import same_rows
 from unshuffle.spark.shims.narrow_repartition import narrow_repartition
 from unshuffle.spark.shims.range_number import range_number
 from unshuffle.spark.session import start
-from unshuffle.spark.shims.exact_scan import Piece, exact_scan
+from unshuffle.spark.shims.exact_scan import exact_scan
+from unshuffle.spark.shims.file_partitions import Piece
 from unshuffle.spark.udf.user_operators import ddl, process
 
 root, folder, queries = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])

@@ -15,7 +15,7 @@ from unshuffle.properties.layouts.partition_functions import RangeKey
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from unshuffle.spark.shims.exact_scan import Piece
+    from unshuffle.spark.shims.file_partitions import Piece
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
@@ -31,7 +31,7 @@ SETTINGS = {"spark.sql.autoBroadcastJoinThreshold": -1}
 
 
 def piece(path: Path) -> Piece:
-    from unshuffle.spark.shims.exact_scan import Piece
+    from unshuffle.spark.shims.file_partitions import Piece
 
     size = path.stat().st_size
     return Piece(f"file://{path}", size, 0, size, int(path.stat().st_mtime * 1000))
@@ -150,7 +150,7 @@ def test_a_task_keeps_the_rows_of_its_range(spark: SparkSession, tmp_path: Path)
 
 
 def test_row_groups_can_be_read_separately(spark: SparkSession, tmp_path: Path) -> None:
-    from unshuffle.spark.shims.exact_scan import Piece
+    from unshuffle.spark.shims.file_partitions import Piece
 
     path = written(tmp_path / "groups.parquet", [("k", 1.0, i) for i in range(6)], row_group=2)
     whole, groups = piece(path), pq.ParquetFile(path).metadata
@@ -239,7 +239,7 @@ def test_the_size_is_known(spark: SparkSession, files: list[Path]) -> None:
 def test_preferred_hosts_come_from_the_file_system(spark: SparkSession, files: list[Path]) -> None:
     """Through a file system that only delegates to another."""
     from unshuffle.spark.session import temporarily
-    from unshuffle.spark.shims.exact_scan import Piece
+    from unshuffle.spark.shims.file_partitions import Piece
 
     given = piece(files[1])
     with temporarily(spark, **{"fs.viewfs.mounttable.here.link./data": files[1].parent.as_uri()}):

@@ -110,7 +110,7 @@ def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None
     known = scan_facts(same, where.paths, where.base, found, contents, catalog)
     counted = Files(where.paths, where.format, where.base, contents.rows, contents.bytes, where.relation)
     counted_scan = Scan(scan.label, counted, scan.columns, known.keys, known.dependencies, None, known.statistics)
-    if not is_listed or source.overlappedPartCols().nonEmpty() or _reader_options(scan):
+    if not is_listed or source.overlappedPartCols().nonEmpty() or _has_options(scan):
         return counted_scan
     return _in_parts(counted_scan, source, table_files(found, contents)) or counted_scan
 
@@ -128,14 +128,14 @@ def _are_listed(spark: SparkSession, found: Sequence[DataFile], source: Any) -> 
 
 def _in_parts(scan: Scan, source: Any, found: Sequence[TableFile]) -> Scan | None:
     folders = tuple(source.partitionSchema().fieldNames())
-    if folders or not source.bucketSpec().isDefined():
+    if folders:
         return in_folders(scan, folders, found)
     spec = source.bucketSpec().get()
     names = spec.bucketColumnNames().mkString("\x01").split("\x01")
     return in_buckets(scan, names, spec.numBuckets(), found)
 
 
-def _reader_options(scan: Scan) -> bool:
+def _has_options(scan: Scan) -> bool:
     """Whether the files are read with options. Those that a table always has say nothing about its rows."""
     assert isinstance(scan.files.format, Format)
     return any(key not in ("serialization.format", "path") for key, _ in scan.files.format.options)

@@ -13,8 +13,6 @@ Spark's own scan, filtering 0.68 against 0.49, copying all 0.91 against 0.75.
 
 from __future__ import annotations
 
-import datetime
-import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,23 +20,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import (
     BooleanType,
-    ByteType,
     DataType,
-    DateType,
     IntegerType,
-    LongType,
-    ShortType,
-    StringType,
     StructField,
     StructType,
 )
 
-from unshuffle.errors import InternalError
-from unshuffle.frozen import dataclass
 from unshuffle.plan.sql import quote
 from unshuffle.spark.shims.catalyst import frame_of, query_execution
 from unshuffle.spark.shims.claimed_layout import SortOrder, statistics, with_claimed_layout
-from unshuffle.spark.shims.compiled_java import java_object
+from unshuffle.spark.shims.file_partitions import Piece, file_partitions
 from unshuffle.spark.shims.gateway import (
     items_of,
     java_session,
@@ -51,21 +42,7 @@ from unshuffle.spark.shims.gateway import (
 from unshuffle.spark.shims.hadoop import hadoop_configuration
 from unshuffle.spark.shims.range_filter import RangeFilter
 
-_EPOCH = datetime.date(1970, 1, 1)
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A file, or those of its row groups whose midpoint is in the `length` bytes from `start` on."""
-
-    path: str  # as Hadoop writes it, without escapes
-    size: int  # of the whole file
-    start: int
-    length: int
-    modified: int  # milliseconds since 1970
-    whole: bool = False  # all its rows belong to the partition that reads it
-    values: tuple[Any, ...] = ()  # of the columns that are in the names of its folders
 
 
 def exact_scan(
@@ -155,179 +132,9 @@ def _rdd(
     return java.org.apache.spark.sql.execution.datasources.FileScanRDD(
         session,
         reader,
-        _file_partitions(spark, partitions, files.partitionSchema().length(), ranges, folder_types),
+        file_partitions(spark, partitions, files.partitionSchema().length(), ranges, folder_types),
         files.schema(),
         sequence(spark, []),
         no_metadata,
         java.org.apache.spark.sql.catalyst.FileSourceOptions(no_metadata),
     )
-
-
-def _file_partitions(
-    spark: SparkSession,
-    partitions: Sequence[Sequence[Piece]],
-    constants: int,
-    ranges: RangeFilter | None,
-    folder_types: Sequence[DataType],
-) -> Any:
-    """Spark's description of the tasks, made from one array of bytes."""
-    rows: dict[tuple[int, bool, tuple[Any, ...]], int] = {}  # the constants of a piece, each combination once
-    encoded = _Encoded()
-    for number, pieces in enumerate(partitions):
-        encoded.number(len(pieces))
-        for each in pieces:
-            key = (number, each.whole, each.values)
-            encoded.number(rows.setdefault(key, len(rows)))
-            encoded.text(each.path)
-            encoded.longs(each.start, each.length, each.modified, each.size)
-    table = _Encoded()
-    table.number(len(rows))
-    table.number(constants)
-    for number, is_whole, values in rows:
-        table.value(IntegerType(), number)
-        if constants > 1 + len(folder_types):
-            table.value(BooleanType(), is_whole)
-        for type_, value in ranges.constants(number) if ranges is not None else ():
-            table.value(type_, value)
-        for type_, value in zip(folder_types, values, strict=True):
-            table.value(type_, value)
-    table.number(len(partitions))
-    maker = java_object(spark, "unshuffle.FilePartitions", _FILE_PARTITIONS)
-    made = maker.made(bytes(table.bytes + encoded.bytes), hadoop_configuration(spark))
-    return jvm(spark).scala.jdk.javaapi.CollectionConverters.asScala(made).toSeq()
-
-
-class _Encoded:
-    """Values as Java's `DataInput` reads them."""
-
-    def __init__(self) -> None:
-        self.bytes = bytearray()
-
-    def number(self, value: int) -> None:
-        self.bytes += struct.pack(">i", value)
-
-    def longs(self, *values: int) -> None:
-        self.bytes += struct.pack(f">{len(values)}q", *values)
-
-    def text(self, value: str) -> None:
-        encoded = value.encode("utf-8", "surrogatepass")
-        self.number(len(encoded))
-        self.bytes += encoded
-
-    def value(self, type_: DataType, value: Any) -> None:
-        """A constant, in Spark's internal form, after a byte that says what it is."""
-        match type_:
-            case _ if value is None:
-                self.bytes += b"n"
-            case BooleanType():
-                self.bytes += b"b" + bytes([value])
-            case StringType():
-                self.bytes += b"s"
-                self.text(value)
-            case DateType():
-                self.bytes += b"i" + struct.pack(">i", (value - _EPOCH).days)
-            case IntegerType():
-                self.bytes += b"i" + struct.pack(">i", value)
-            case LongType():
-                self.bytes += b"l" + struct.pack(">q", value)
-            case ShortType():
-                self.bytes += b"h" + struct.pack(">h", value)
-            case ByteType():
-                self.bytes += b"y" + struct.pack(">b", value)
-            case _:
-                raise InternalError(f"a constant of type {type_.simpleString()}")
-
-
-# Reads what `_file_partitions` encodes. Each piece gets the machines that store most of it, as far as its file system knows.
-_FILE_PARTITIONS = """
-package unshuffle;
-
-import java.io.ByteArrayInputStream;
-import java.io.DataInputStream;
-import java.util.ArrayList;
-import java.util.HashMap;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.BlockLocation;
-import org.apache.hadoop.fs.FileSystem;
-import org.apache.hadoop.fs.Path;
-import org.apache.spark.paths.SparkPath;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.execution.datasources.FilePartition;
-import org.apache.spark.sql.execution.datasources.PartitionedFile;
-import org.apache.spark.unsafe.types.UTF8String;
-
-public class FilePartitions {
-  public FilePartitions() {}
-
-  public ArrayList made(byte[] encoded, Configuration configuration) throws Exception {
-    DataInputStream in = new DataInputStream(new ByteArrayInputStream(encoded));
-    GenericInternalRow[] rows = new GenericInternalRow[in.readInt()];
-    int fields = in.readInt();
-    for (int i = 0; i < rows.length; i++) {
-      Object[] values = new Object[fields];
-      for (int j = 0; j < fields; j++) values[j] = value(in);
-      rows[i] = new GenericInternalRow(values);
-    }
-    HashMap systems = new HashMap();
-    ArrayList found = new ArrayList();
-    int partitions = in.readInt();
-    for (int i = 0; i < partitions; i++) {
-      PartitionedFile[] files = new PartitionedFile[in.readInt()];
-      for (int j = 0; j < files.length; j++) {
-        GenericInternalRow row = rows[in.readInt()];
-        String path = text(in);
-        long start = in.readLong();
-        long length = in.readLong();
-        long modified = in.readLong();
-        long size = in.readLong();
-        String[] hosts = hosts(path, start, length, configuration, systems);
-        files[j] = new PartitionedFile(
-          row, SparkPath.fromPathString(path), start, length, hosts, modified, size,
-          scala.collection.immutable.Map$.MODULE$.empty());
-      }
-      found.add(new FilePartition(i, files));
-    }
-    return found;
-  }
-
-  private Object value(DataInputStream in) throws Exception {
-    switch (in.readByte()) {
-      case 'n': return null;
-      case 'b': return Boolean.valueOf(in.readBoolean());
-      case 'i': return Integer.valueOf(in.readInt());
-      case 'l': return Long.valueOf(in.readLong());
-      case 'h': return Short.valueOf(in.readShort());
-      case 'y': return Byte.valueOf(in.readByte());
-      default: return UTF8String.fromBytes(bytes(in));
-    }
-  }
-
-  private byte[] bytes(DataInputStream in) throws Exception {
-    byte[] found = new byte[in.readInt()];
-    in.readFully(found);
-    return found;
-  }
-
-  private String text(DataInputStream in) throws Exception {
-    return new String(bytes(in), "UTF-8");
-  }
-
-  private String[] hosts(String path, long start, long length, Configuration configuration, HashMap systems)
-      throws Exception {
-    Path at = new Path(path);
-    String root = at.toUri().getScheme() + "://" + at.toUri().getAuthority();
-    if (!systems.containsKey(root)) {
-      FileSystem system = at.getFileSystem(configuration);
-      systems.put(root, "file".equals(system.getScheme()) ? null : system);
-    }
-    FileSystem system = (FileSystem) systems.get(root);
-    if (system == null) return new String[0];
-    BlockLocation[] blocks = system.getFileBlockLocations(at, start, length);
-    BlockLocation most = null;
-    for (int i = 0; i < blocks.length; i++) {
-      if (most == null || blocks[i].getLength() > most.getLength()) most = blocks[i];
-    }
-    return most == null ? new String[0] : most.getHosts();
-  }
-}
-"""

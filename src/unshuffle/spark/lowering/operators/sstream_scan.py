@@ -22,7 +22,8 @@ from unshuffle.plan.sql import quote
 from unshuffle.properties import HashFunction, Partitioned, Partitioning, PrefixPartitioned, RangeFunction, Sorted
 from unshuffle.spark.lowering.partition_number import partition_number
 from unshuffle.spark.lowering.placeholders import column
-from unshuffle.spark.shims.exact_scan import Piece, exact_scan
+from unshuffle.spark.shims.exact_scan import exact_scan
+from unshuffle.spark.shims.file_partitions import Piece
 from unshuffle.spark.shims.range_filter import RangeFilter
 from unshuffle.sstream.logical_partitions import FileSlice, logical_partitions
 
