@@ -192,6 +192,11 @@ class RuleThresholds:
         4_000_000, "values", "more in one group do not fit into a task's memory, at about 70 bytes each", BY_HAND
     )
     scan_pruning_values: int = constant(256, "values", "a longer IN list does not prune a scan", CHOSEN)
+    bounds_overlap: float = constant(
+        0.5, "fraction", "bounds of a column tell little if a part overlaps more of the others", CHOSEN
+    )
+    pruning_intervals: int = constant(8, "intervals", "more of them in a condition take longer than they spare", CHOSEN)
+    bounds_cuts: int = constant(256, "cuts", "at which the rows of overlapping parts are added up", CHOSEN)
     normalize_rounds: int = constant(5, "rounds", "most plans settle after two", CHOSEN)
     rule_firings: int = constant(100, "firings", "a rule that fires more often on one operator undoes another", CHOSEN)
 

@@ -15,6 +15,7 @@ from typing import Any
 from unshuffle.cardinality.expression_statistics import expression_statistics
 from unshuffle.cardinality.grouping import distinct, expand, group_by, grouped, grouping_sets
 from unshuffle.cardinality.joins import join
+from unshuffle.cardinality.part_statistics import statistics_of_parts
 from unshuffle.cardinality.relation_estimate import (
     Estimate,
     Origin,
@@ -52,6 +53,7 @@ def estimate(node: logical.Plan, inputs: Sequence[Estimate], facts: Dependencies
 def _scan(node: logical.Scan, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
     statistics = node.statistics
     if statistics is not None:
+        statistics = statistics_of_parts(node, statistics)
         columns = dict(statistics.columns)
         rows, guessed = float(statistics.rows), any(column not in columns for column in node.columns)
     else:

@@ -57,7 +57,7 @@ def _cached_contents(files: tuple[DataFile, ...]) -> ParquetContents:
 def _contents(files: Sequence[DataFile]) -> ParquetContents:
     step = max(1, len(files) // EXACT_FOOTERS) if len(files) > EXACT_FOOTERS else 1
     sample = files[::step]
-    footers = _footers([file.path for file in sample])
+    footers = footers_of(tuple(sample)) if step == 1 else _footers([file.path for file in sample])
     sampled_rows = sum(footer.num_rows for footer in footers)
     total_bytes, sampled_bytes = sum(file.size for file in files), sum(file.size for file in sample)
     rows = sampled_rows if step == 1 else round(sampled_rows * total_bytes / max(1, sampled_bytes))
@@ -76,6 +76,18 @@ def _contents(files: Sequence[DataFile]) -> ParquetContents:
     else:
         rows_of_files = tuple(round(rows * file.size / max(1, total_bytes)) for file in files)
     return ParquetContents((*stored, *partition), tuple(names), rows, total_bytes, statistics, rows_of_files)
+
+
+def footers_of(files: tuple[DataFile, ...]) -> tuple[pa.parquet.FileMetaData, ...]:
+    """The footers of files. Those of unchanged files are kept for a while."""
+    if any(file.modified is None for file in files):
+        return tuple(_footers([file.path for file in files]))
+    return _kept_footers(files)
+
+
+@lru_cache(maxsize=16)
+def _kept_footers(files: tuple[DataFile, ...]) -> tuple[pa.parquet.FileMetaData, ...]:
+    return tuple(_footers([file.path for file in files]))
 
 
 def _footers(paths: Sequence[str]) -> list[pa.parquet.FileMetaData]:

@@ -82,10 +82,23 @@ class Implement:
                 layout, PrefixPartitioned
             ):  # few operators can use it; reading the files as plain ones is cheaper
                 yield _over(scan, physical.FileScan(scan, Delivered(UnknownPartitioning(layout.function.partitions))))
+        group.spreads += _bounded_spreads(scan)
+        group.has_stored_layout = bool(group.spreads)  # some tasks may read their rows in place
         yield _over(scan, physical.FileScan(scan, Delivered(Serial())))
         pieces = self._pieces(group.rows, scan.files.bytes or group.bytes)
         if pieces > 1:
             yield _over(scan, physical.FileScan(scan, Delivered(UnknownPartitioning(pieces))))
+
+
+def _bounded_spreads(scan: logical.Scan) -> tuple[Spread, ...]:
+    """The distributions of the columns whose bounds tell which row groups have which values."""
+    found = []
+    for column in scan.columns if scan.bounds is not None else ():
+        bounds = scan.bounds.on(column) if column not in scan.spread_on[:1] and scan.bounds is not None else None
+        histogram = bounds.histogram(scan.needed) if bounds is not None and bounds.are_useful else None
+        if histogram is not None:
+            found.append(Spread((column,), histogram))
+    return tuple(found)
 
 
 def _over(expression: Any, operator: PhysicalOperator, keys: Sequence[JoinKey] = ()) -> Implementation:

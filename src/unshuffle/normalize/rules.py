@@ -51,6 +51,7 @@ from unshuffle.normalize.predicates.join_predicate_pushdown import (
     push_through_join,
     simplify_outer_joins,
 )
+from unshuffle.normalize.predicates.part_pruning import prune_parts, prune_parts_across_join
 from unshuffle.normalize.predicates.predicate_pushdown import (
     drop_rejected_grouping_sets,
     drop_true_conjuncts,
@@ -170,6 +171,8 @@ REMOVE_REDUNDANT = (
     drop_outer_join,
     drop_outer_join_below_distinct,
     prune_scan,
+    prune_parts,
+    prune_parts_across_join,
 )
 
 WHOLE_PLAN = (drop_renames, prune_columns)

@@ -4,6 +4,7 @@
     connection_map      for each output partition, the input partitions it reads, whole or through a filter
     histograms          row counts by intervals of a composite key
     boundaries          boundaries of ranges of about equal size
+    partition_index     the parts of a table that can have rows in an interval
     serialization       all of it as JSON, for manifests
 
 The package is pure Python and knows no operator and no engine. `properties` reasons about partition functions and what
@@ -41,7 +42,9 @@ from unshuffle.partitions.intervals import (
     closed_interval,
     interval,
     interval_of_value,
+    merged,
 )
+from unshuffle.partitions.partition_index import PartitionIndex
 from unshuffle.partitions.serialization import (
     histogram_from_json,
     histogram_to_json,
@@ -64,6 +67,7 @@ __all__ = [
     "KeyHistogram",
     "KeyInterval",
     "KeyOrder",
+    "PartitionIndex",
     "PartitionRead",
     "RangeConnections",
     "Ranges",
@@ -83,6 +87,7 @@ __all__ = [
     "interval_from_json",
     "interval_of_value",
     "interval_to_json",
+    "merged",
     "ranges_from_json",
     "ranges_to_json",
 ]

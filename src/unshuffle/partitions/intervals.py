@@ -23,7 +23,7 @@ its ends. No projection onto the common columns is needed.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
@@ -144,6 +144,27 @@ class KeyOrder:
         return (*cut.values[:-1], *further) if further else self.boundary(Cut(cut.values[:-1], after=True))
 
 
+def merged(keys: Sequence[SortedKey], intervals: Iterable[KeyInterval]) -> list[KeyInterval]:
+    """Disjoint intervals with the same rows, in order. Two become one if they overlap, or if no value is between them."""
+    order = KeyOrder(keys)
+    placed = sorted(
+        ((order.place(each.low), order.place(each.high), each) for each in intervals), key=lambda ends: ends[:2]
+    )
+    found: list[KeyInterval] = []
+    reached: Place = ()
+    for low, high, each in placed:
+        if low >= high:
+            continue
+        if found and low <= reached:
+            if high > order.place(found[-1].high):
+                found[-1] = KeyInterval(found[-1].low, each.high)
+        else:
+            found.append(each)
+        following = order.boundary(found[-1].high)
+        reached = order.row(following) if following else order.place(found[-1].high)
+    return found
+
+
 def widened_low(place: Place, columns: int) -> Place:
     """The last place at or before this one that is a cut on the first columns alone."""
     return place if len(place) // 2 <= columns else place[: 2 * columns]
@@ -190,6 +211,10 @@ class Ranges:
     def numbers(self, rows: Iterable[Sequence[Any]]) -> list[int]:
         place = KeyOrder(self.keys).row
         return [bisect_right(self.places, place(row)) for row in rows]
+
+    def meeting(self, low: Place, high: Place) -> range:
+        """The numbers of the ranges that overlap the interval between two places, which is not empty."""
+        return range(bisect_right(self.places, low), bisect_left(self.places, high) + 1)
 
     def plain(self) -> Ranges:
         """The same division without empty ranges and without keys that no boundary uses, as `properties.RangeFunction`

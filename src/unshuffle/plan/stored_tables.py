@@ -9,23 +9,23 @@ that its exchanges use.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from unshuffle.catalog.files import DataFile, without_scheme
-from unshuffle.catalog.parquet_files import NULL_PARTITION, ParquetContents, partition_type, partition_value
+from unshuffle.catalog.parquet_files import ParquetContents
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import KeyColumn, KeyOrder, histogram_of_partitions, interval_of_value
+from unshuffle.plan.folder_values import columns_named, folder_values, have_names
 from unshuffle.plan.logical import Scan, StoredParts
 from unshuffle.properties import Delivered, HashFunction, Partitioned, RangeFunction, RangeKey, Sorted
 from unshuffle.sstream.manifest import RowGroup, Schema, SortedName, StoredFile, StoredPartition, typed_keys
 
 _BUCKET = re.compile(r".*_(\d+)(?:\..*)?")  # the number of a bucket is in the names of its files
-_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ def table_files(found: Sequence[DataFile], contents: ParquetContents) -> list[Ta
 def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> Scan | None:
     """The scan of a table with these partition columns as a scan of its folders. None if a value cannot be read from the name
     of a folder for certain, or if there is one folder only."""
-    columns = _columns(scan, names)
-    if columns is None or not all(_has_names(column.type) for column in columns):
+    columns = columns_named(scan, names)
+    if columns is None or not have_names(columns):
         return None
     keys = tuple(KeyColumn(column.type) for column in columns)
     order = KeyOrder(keys)
     folders: dict[tuple[Any, ...], tuple[tuple[Any, ...], list[StoredFile]]] = {}
     for file in files:
-        values = _folder_values(file.path, columns)
+        values = folder_values(file.path, columns)
         if values is None:
             return None
         stored = StoredFile(file.path, file.bytes, 0, (RowGroup(0, file.bytes, file.rows, values, values),))
@@ -100,7 +100,7 @@ def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> 
 def in_buckets(scan: Scan, names: Sequence[str], buckets: int, files: Sequence[TableFile]) -> Scan | None:
     """The scan of a table that is bucketed by these columns as a scan of its buckets. None if a bucket's files are not known
     by their names, or if values that Spark calls equal may be hashed differently."""
-    columns = _columns(scan, names)
+    columns = columns_named(scan, names)
     if columns is None or buckets < 2 or not all(_has_one_hash(column.type) for column in columns):
         return None
     parts: list[list[StoredFile]] = [[] for _ in range(buckets)]
@@ -122,14 +122,6 @@ def _with_layout(scan: Scan, layout: TableLayout, columns: tuple[Column, ...], f
     return replace(scan, layout=delivered, stored=delivered, parts=StoredParts(layout, "", folder_columns))
 
 
-def _columns(scan: Scan, names: Sequence[str]) -> tuple[Column, ...] | None:
-    read: Mapping[str, Column] = {column.name.lower(): column for column in scan.columns}
-    if len(read) < len(scan.columns) or any(column.type is None for column in scan.columns):
-        return None  # names that differ in case only, or a type that only Spark knows
-    found = tuple(read[name.lower()] for name in names if name.lower() in read)
-    return found if found and len(found) == len(names) else None
-
-
 def _schema(scan: Scan) -> Schema:
     return tuple((column.name, column.type) for column in scan.columns if column.type is not None)
 
@@ -138,38 +130,3 @@ def _has_one_hash(type: DataType) -> bool:
     """Not so for a floating-point number, which has two zeros and many NaNs."""
     t = pa.types
     return any(is_type(type) for is_type in (t.is_integer, t.is_date, t.is_string, t.is_boolean, t.is_timestamp))
-
-
-def _has_names(type: DataType) -> bool:
-    t = pa.types
-    return any(is_type(type) for is_type in (t.is_integer, t.is_date, t.is_string))
-
-
-def _folder_values(path: str, columns: Sequence[Column]) -> tuple[Any, ...] | None:
-    """The values of the partition columns, which are the innermost folders of a file, in order."""
-    folders = path.split("/")[-1 - len(columns) : -1]
-    if len(folders) != len(columns):
-        return None
-    values: list[Any] = []
-    for folder, column in zip(folders, columns, strict=True):
-        name, separator, text = folder.partition("=")
-        if not separator or _unescaped(name).lower() != column.name.lower():
-            return None
-        text = _unescaped(text)
-        if text != NULL_PARTITION and not _is_certain(text, column.type):
-            return None
-        values.append(partition_value(text, column.type))
-    return tuple(values)
-
-
-def _is_certain(text: str, type: DataType) -> bool:
-    """Whether a text is a value of the type, and not one that only a cast by Spark would make of it."""
-    if pa.types.is_string(type):
-        return True
-    inferred = partition_type([text])
-    return bool(inferred == type or (pa.types.is_integer(inferred) and pa.types.is_integer(type)))
-
-
-def _unescaped(text: str) -> str:
-    """Spark escapes each special character by itself, so this is not the escaping of bytes that URLs have."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)

@@ -15,6 +15,7 @@ import pyarrow.parquet
 
 from unshuffle.catalog import files
 from unshuffle.catalog.parquet_files import open_parquet
+from unshuffle.catalog.row_groups import place_of
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import Boundary, KeyColumn, KeyHistogram, KeyOrder, histogram_of_rows
 from unshuffle.sstream.manifest import RowGroup, Schema, SortedName, StoredFile, StoredPartition, typed_keys
@@ -150,12 +151,5 @@ class _FileReader:
 
 
 def _row_group(metadata: pa.parquet.RowGroupMetaData, first: Boundary, last: Boundary) -> RowGroup:
-    chunks = [metadata.column(i) for i in range(metadata.num_columns)]
-    offset, length = _offset(chunks[0]), sum(chunk.total_compressed_size for chunk in chunks)
-    return RowGroup(offset, length, metadata.num_rows, first, last)
-
-
-def _offset(chunk: pa.parquet.ColumnChunkMetaData) -> int:
-    """The offset of the first page. A dictionary page, if there is one, precedes the data pages."""
-    dictionary = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
-    return int(chunk.data_page_offset if dictionary is None else min(dictionary, chunk.data_page_offset))
+    place = place_of(metadata)
+    return RowGroup(place.offset, place.length, place.rows, first, last)

@@ -22,6 +22,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from unshuffle.spark.shims.gateway import scala_object
+
 HOSTS = ("127.0.0.1", "127.0.0.2")
 # An appender must be named, or Spark takes its own settings.
 _LOGGING = """
@@ -64,6 +66,7 @@ public class HoldingPlugin implements org.apache.spark.api.plugin.SparkPlugin {
         }
 
         public void onTaskSucceeded() { mark("end." + TaskContext.get().taskAttemptId()); }
+        public void onTaskFailed(org.apache.spark.TaskFailedReason why) { onTaskSucceeded(); }
     }
 }
 """
@@ -200,11 +203,10 @@ class Cluster:
 
     def lose_broadcasts(self) -> None:
         """Removes the blocks of all broadcasts from the executors. The driver keeps its own."""
-        jvm = SparkContext._jvm
-        assert jvm is not None
         newest = self.spark.sparkContext._jsc.broadcast(0).id()
+        torrents = scala_object(self.spark, "org.apache.spark.broadcast.TorrentBroadcast")
         for broadcast in range(newest + 1):
-            jvm.org.apache.spark.broadcast.TorrentBroadcast.unpersist(broadcast, False, True)
+            torrents.unpersist(broadcast, False, True)
 
     def kill_task(self, task: int) -> None:
         self.spark.sparkContext._jsc.sc().killTaskAttempt(task, True, "to see whether it runs again")

@@ -52,11 +52,15 @@ class OperatorText:
         columns = self._names.listed(op.columns)
         stored = partitions_of(op.scan.stored.partitioning) if op.scan.stored is not None else None
         read = ""
-        if op.readers is not None:
+        if op.bounded_by is not None and op.scan.bounds is not None:
+            count = len(op.scan.bounds.parts if op.scan.needed is None else op.scan.needed)
+            by = self._names.listed((op.bounded_by,))
+            read = f"{count:,} row groups in place, by the bounds of {by}, each by {op.readers:.3g} tasks"
+        elif op.readers is not None:
             read = f"{stored:,} stored partitions in place, each by {op.readers:.3g} tasks"
         elif isinstance(op.layout.partitioning, Partitioned | PrefixPartitioned):
             read = f"{stored or partitions_of(op.layout.partitioning):,} stored partitions"
-        share = "" if op.scan.within is None else f"{100 * op.scan.share:.3g} % of the bytes"
+        share = "" if op.scan.read_share is None else f"{100 * op.scan.read_share:.3g} % of the bytes"
         return "Scan", [("", op.scan.label), ("columns", columns), ("reads", ", ".join(filter(None, (read, share))))]
 
     def table(self, op: physical.TableRead) -> Description:

@@ -17,6 +17,7 @@ from unshuffle.plan.logical.user_defined import UserClass
 from unshuffle.properties import Delivered
 
 if TYPE_CHECKING:
+    from unshuffle.plan.part_bounds import PartBounds
     from unshuffle.sstream.store import Stream
     from unshuffle.sstream.stored_layout import StoredLayout
 
@@ -81,10 +82,21 @@ class Scan(Leaf):
     spread: KeyHistogram | None = field(default=None, compare=False, repr=False)
     spread_on: tuple[Column, ...] = ()
     parts: StoredParts | None = field(default=None, compare=False, repr=False)
+    bounds: PartBounds | None = field(
+        default=None, compare=False, repr=False
+    )  # of columns in the row groups of the files
+    needed: tuple[int, ...] | None = None  # the numbers of the row groups that the query needs
     stream: Stream | None = field(default=None, compare=False, repr=False)  # the version that the files belong to
     # The ranges of the stored sort order that the query needs. Row groups outside them are not read.
     within: tuple[KeyInterval, ...] | None = None
-    share: float = field(default=1.0, compare=False)  # the fraction of its bytes that is read
+    share: float = field(default=1.0, compare=False)  # the fraction of the bytes of its estimated rows that is read
+
+    @property
+    def read_share(self) -> float | None:
+        """The fraction of the bytes of its files that is read; None if that is all."""
+        if self.bounds is not None and self.needed is not None:
+            return self.bounds.bytes_of(self.needed) / max(1, self.bounds.bytes_of())
+        return self.share if self.within is not None else None
 
     def renamed(self, columns: Mapping[Column, Column]) -> Scan:
         """The same scan under other column numbers, with all its facts."""

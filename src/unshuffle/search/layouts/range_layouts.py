@@ -13,7 +13,7 @@ are chosen at planning time save a pass, but may be skewed: `Spread.largest_shar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import takewhile
 from math import sqrt
@@ -169,13 +169,17 @@ def united(spreads: Sequence[Spread]) -> tuple[Spread, ...]:
     found: dict[tuple[Column, ...], Spread] = {}
     for each in spreads:
         known = found.get(each.columns)
-        if known is None or known.histogram.keys != each.histogram.keys:
+        if known is None or _range_keys(known) != _range_keys(each):
             found.setdefault(each.columns, each)
         elif known.histogram is not each.histogram:
             characters = [n for n in (known.characters, each.characters) if n is not None]
-            union = known.histogram.union(each.histogram)
+            union = replace(known.histogram, keys=each.histogram.keys).union(each.histogram)
             found[each.columns] = Spread(each.columns, union, characters=min(characters, default=None))
     return tuple(found.values())
+
+
+def _range_keys(spread: Spread) -> list[RangeKey]:
+    return [RangeKey(key.type, key.descending, key.nulls_first) for key in spread.histogram.keys]
 
 
 def clustering(group: Group, keys: frozenset[Column], count: int) -> Iterator[Partitioned]:

@@ -16,6 +16,7 @@ from unshuffle.catalog.parquet_files import NotParquet, parquet_contents
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.statistics_lookup import scan_facts
 from unshuffle.plan.logical import Files, Format, Scan
+from unshuffle.plan.part_bounds import with_bounds
 from unshuffle.plan.stored_tables import TableFile, in_buckets, in_folders, table_files
 from unshuffle.spark.reader.sstreams import as_stream
 from unshuffle.spark.shims.catalyst import analyzed_plan
@@ -97,7 +98,7 @@ def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None
     has_parts = source.partitionSchema().length() > 0 or source.bucketSpec().isDefined()
     try:
         found = files.data_files(where.paths, where.base)
-        is_listed = has_parts and _are_listed(spark, found, source)
+        is_listed = _are_listed(spark, found, source)
         if not is_listed and source.location().getClass().getSimpleName() != "InMemoryFileIndex":
             return scan  # the folders of a table may be anywhere
         contents = parquet_contents(found) if found else None
@@ -112,7 +113,8 @@ def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None
     counted_scan = Scan(scan.label, counted, scan.columns, known.keys, known.dependencies, None, known.statistics)
     if not is_listed or source.overlappedPartCols().nonEmpty() or _has_options(scan):
         return counted_scan
-    return _in_parts(counted_scan, source, table_files(found, contents)) or counted_scan
+    bounded = with_bounds(counted_scan, found, source.partitionSchema().fieldNames())
+    return _in_parts(bounded, source, table_files(found, contents)) or bounded if has_parts else bounded
 
 
 def _are_listed(spark: SparkSession, found: Sequence[DataFile], source: Any) -> bool:

@@ -19,6 +19,7 @@ from unshuffle.errors import FileProblem, Span, located
 from unshuffle.frozen import dataclass
 from unshuffle.language.bind.context import BindingContext
 from unshuffle.plan.logical import Files, Format, Scan
+from unshuffle.plan.part_bounds import with_bounds
 
 if TYPE_CHECKING:
     from unshuffle.declarations import Leaf
@@ -95,6 +96,7 @@ class StoredData:
             version=hash(tuple(data_files)),
         )
         scan = Scan(name, where, columns, known.keys, known.dependencies, span, known.statistics)
+        scan = with_bounds(scan, data_files, contents.partition_columns)
         if contents.partition_columns:
             from unshuffle.plan.stored_tables import in_folders, table_files
 

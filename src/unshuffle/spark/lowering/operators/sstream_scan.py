@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 from pyspark.sql import Column as SparkColumn
@@ -17,6 +18,7 @@ from unshuffle.errors import InternalError
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import Expression, Opaque, Subquery, walk
 from unshuffle.plan.logical import Scan, StoredParts
+from unshuffle.plan.part_bounds import Part
 from unshuffle.plan.predicates import is_deterministic
 from unshuffle.plan.sql import quote
 from unshuffle.properties import HashFunction, Partitioned, Partitioning, PrefixPartitioned, RangeFunction, Sorted
@@ -26,6 +28,7 @@ from unshuffle.spark.shims.exact_scan import exact_scan
 from unshuffle.spark.shims.file_partitions import Piece
 from unshuffle.spark.shims.range_filter import RangeFilter
 from unshuffle.sstream.logical_partitions import FileSlice, logical_partitions
+from unshuffle.sstream.manifest import ranges_of
 
 
 def can_push_down(predicate: Expression) -> bool:
@@ -36,34 +39,49 @@ def can_push_down(predicate: Expression) -> bool:
 def rows(spark: SparkSession, operator: physical.FileScan, number: str, predicate: Expression | None) -> DataFrame:
     """The rows that may satisfy the predicate, under the plan's column names, with their partition number."""
     scan, layout = operator.scan, operator.layout.partitioning
-    if scan.parts is None or not isinstance(layout, Partitioned | PrefixPartitioned):
-        raise InternalError(f"{scan.label} is not stored in partitions")
-    parts, stored = scan.parts, scan.parts.layout
-    function = layout.function if operator.readers is not None else stored.function
-    if not isinstance(function, HashFunction | RangeFunction):
-        raise InternalError(f"{scan.label} cannot be read as {function}")
-    logical = logical_partitions(stored, function, scan.within)
+    if not isinstance(layout, Partitioned | PrefixPartitioned):
+        raise InternalError(f"{scan.label} is not read in partitions")
     read = {column.name: column for column in scan.columns}
-    in_folders = [name for name in parts.folder_columns if name in read]
-    positions = [parts.folder_columns.index(name) for name in in_folders]
+    source = scan.bounds if operator.bounded_by is not None else scan.parts
+    if source is None:
+        raise InternalError(f"{scan.label} is not stored in partitions")
+    in_folders = [name for name in source.folder_columns if name in read]
+    positions = [source.folder_columns.index(name) for name in in_folders]
+    function, tasks = _bounded_reads(operator, positions) or _stored_reads(operator, positions)
+    is_filtered = not all(piece.whole for pieces in tasks for piece in pieces)
     frame = exact_scan(
         spark,
         _schema(scan, [column for column in scan.columns if column.name not in in_folders]),
-        [[_piece(parts, each, positions) for each in slices] for slices in logical.slices],
+        tasks,
         number,
         folder_columns=_schema(scan, [read[name] for name in in_folders]),
-        belongs=_membership(spark, scan.label, layout, function, number) if logical.filtered else None,
+        belongs=_membership(spark, scan.label, layout, function, number) if is_filtered else None,
         predicate=_column(spark, predicate) if predicate is not None else None,
         order=[
             (key.column.name, key.descending, key.nulls_first)
             for key in operator.layout.local
             if isinstance(key, Sorted)
         ],
-        rows=stored.rows,
-        bytes=stored.bytes,
+        rows=scan.files.rows,
+        bytes=scan.files.bytes,
     )
     named = (F.col(quote(each.name)).alias(each.spark_name) for each in scan.columns)
     return frame.select(*named, F.col(number))
+
+
+Tasks = tuple[HashFunction | RangeFunction, list[list[Piece]]]  # a partition function, and what the task of each reads
+
+
+def _stored_reads(operator: physical.FileScan, positions: Sequence[int]) -> Tasks:
+    scan, layout = operator.scan, operator.layout.partitioning
+    if scan.parts is None or not isinstance(layout, Partitioned | PrefixPartitioned):
+        raise InternalError(f"{scan.label} is not stored in partitions")
+    parts, stored = scan.parts, scan.parts.layout
+    function = layout.function if operator.readers is not None else stored.function
+    if not isinstance(function, HashFunction | RangeFunction):
+        raise InternalError(f"{scan.label} cannot be read as {function}")
+    slices = logical_partitions(stored, function, scan.within).slices
+    return function, [[_piece(parts, each, positions) for each in of_task] for of_task in slices]
 
 
 def _piece(parts: StoredParts, slice: FileSlice, positions: Sequence[int]) -> Piece:
@@ -71,6 +89,35 @@ def _piece(parts: StoredParts, slice: FileSlice, positions: Sequence[int]) -> Pi
     file = slice.file
     values = tuple(file.groups[0].first[i] for i in positions)
     return Piece(parts.path_of(file), file.bytes, slice.start, slice.length, 0, slice.is_whole, values)
+
+
+def _bounded_reads(operator: physical.FileScan, positions: Sequence[int]) -> Tasks | None:
+    scan, layout = operator.scan, operator.layout.partitioning
+    if operator.bounded_by is None or scan.bounds is None or not isinstance(layout, Partitioned):
+        return None
+    if not isinstance(layout.function, RangeFunction):
+        return None
+    bounds = scan.bounds
+    reads = bounds.reads(operator.bounded_by, ranges_of(layout.function), scan.needed)
+    if reads is None:
+        return None
+    return layout.function, [_pieces([(bounds.parts[e.part], e.is_whole) for e in each], positions) for each in reads]
+
+
+def _pieces(parts: Sequence[tuple[Part, bool]], positions: Sequence[int]) -> list[Piece]:
+    """Row groups that one task reads. Adjacent ones of a file are read together."""
+    found: list[Piece] = []
+    before: Part | None = None
+    for part, is_whole in parts:
+        end = part.place.offset + part.place.length
+        follows = before is not None and before.path == part.path and before.number + 1 == part.number
+        if follows and found[-1].whole == is_whole:
+            found[-1] = replace(found[-1], length=end - found[-1].start)
+        else:
+            values = tuple(part.folder_values[i] for i in positions)
+            found.append(Piece(part.path, part.file_bytes, part.place.offset, part.place.length, 0, is_whole, values))
+        before = part
+    return found
 
 
 def _membership(

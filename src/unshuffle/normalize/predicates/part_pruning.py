@@ -1,0 +1,244 @@
+"""Part pruning: row groups and folders whose bounds show that a query needs none of their rows.
+
+The bounds of a part are an interval for each column that has them (`plan.part_bounds`). A filter needs the parts with a row
+that may satisfy it. A join needs the parts that may meet a part of the other side:
+
+    orders of three months have o_key from 300,000 to 599,999, by their footers
+    join shipments on o_key = s_key       only shipments with s_key between these two values can have an order
+    join prices on p_from <= o_key        only prices with p_from <= 599,999
+
+Such a condition is put on top of the other input and pushed down from there. It is added only if it spares a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+
+from unshuffle.catalog.schema import Column
+from unshuffle.constants import THRESHOLDS
+from unshuffle.normalize.predicates.implied_predicates import holds
+from unshuffle.normalize.predicates.scan_pruning import intervals
+from unshuffle.normalize.rewriting import Rewriting
+from unshuffle.normalize.traversal import on
+from unshuffle.partitions import Cut, KeyInterval, KeyOrder, merged
+from unshuffle.plan.expressions import Call, Expression, Literal, Ref, connect
+from unshuffle.plan.functions.scalars import FLIPPED
+from unshuffle.plan.logical import Distinct, Filter, GroupBy, Join, Plan, Project, Scan, Sort, Window
+from unshuffle.plan.movable_conditions import FILTERS_LEFT, FILTERS_RIGHT, filtered, substitute
+from unshuffle.plan.part_bounds import NULLS, ColumnBounds
+from unshuffle.plan.predicates import conjuncts
+from unshuffle.properties import interchangeable
+
+
+@on(Filter)
+def prune_parts(plan: Plan, context: Rewriting) -> Plan | None:
+    """A filter over a table lets the scan skip the row groups without rows that may satisfy it.
+
+    Not for conditions on columns without bounds: their rows may be anywhere.
+    """
+    match plan:
+        case Filter(Scan(bounds=bounds) as scan, predicate) if bounds is not None:
+            found = _needed(scan, predicate)
+            if found is None:
+                return None
+            kept = tuple(part for part in _present(scan) if part in found)
+            if len(kept) == len(_present(scan)):
+                return None
+            # Estimates are of the parts that are needed, so all of their bytes are read.
+            return replace(plan, child=replace(scan, needed=kept, share=1.0))
+    return None
+
+
+def _needed(scan: Scan, predicate: Expression) -> frozenset[int] | None:
+    """The parts that may have a row that satisfies the predicate; None if that may be any."""
+    parts = conjuncts(predicate)
+    found = [each for column in scan.columns if (each := _needed_by(scan, column, parts)) is not None]
+    for part in parts:
+        if isinstance(part, Call) and part.function == "or":
+            alternatives = [_needed(scan, alternative) for alternative in part.arguments]
+            known = [alternative for alternative in alternatives if alternative is not None]
+            found += [frozenset[int]().union(*known)] if len(known) == len(alternatives) else []
+    return reduce(frozenset.__and__, found) if found else None
+
+
+def _needed_by(scan: Scan, column: Column, conditions: Sequence[Expression]) -> frozenset[int] | None:
+    if scan.bounds is None or not any(_reads(each, column) for each in conditions):
+        return None
+    bounds = scan.bounds.on(column)
+    wanted = intervals(conditions, (column,), (bounds.key,)) if bounds is not None else None
+    return bounds.overlapping(wanted) if bounds is not None and wanted is not None else None
+
+
+def _reads(condition: Expression, column: Column) -> bool:
+    return isinstance(condition, Call) and any(argument == Ref(column) for argument in condition.arguments)
+
+
+@on(Join)
+def prune_parts_across_join(plan: Plan, context: Rewriting) -> Plan | None:
+    """The bounds of one side of a join limit the rows of the other that can have a match.
+
+    Unsound for the side that an outer or anti-join preserves: its rows are in the result without a match too.
+    """
+    if not isinstance(plan, Join) or plan.condition is None:
+        return None
+    left, right = plan.left, plan.right
+    if plan.kind in FILTERS_RIGHT:
+        right = _narrowed(right, left, plan.condition)
+    if plan.kind in FILTERS_LEFT:
+        left = _narrowed(left, right, plan.condition)
+    if left is plan.left and right is plan.right:
+        return None
+    return replace(plan, left=left, right=right)
+
+
+def _narrowed(target: Plan, source: Plan, condition: Expression) -> Plan:
+    """The target with conditions that its rows satisfy if they match a row of the source."""
+    found = [
+        each for part in conjuncts(condition) for all_ in _implied(part, target, source) for each in conjuncts(all_)
+    ]
+    return filtered(target, [each for each in found if not holds(target, each)])
+
+
+def _implied(condition: Expression, target: Plan, source: Plan) -> Iterator[Expression]:
+    """What a condition says of the target alone, by the bounds of the source, if that spares a part."""
+    if not isinstance(condition, Call):
+        return
+    if condition.function == "or":
+        alternatives = [
+            [each for part in conjuncts(argument) for each in _implied(part, target, source)]
+            for argument in condition.arguments
+        ]
+        if all(alternatives):
+            yield connect("or", [connect("and", each) for each in alternatives])
+        return
+    match condition.arguments:
+        case (Ref(column=one), Ref(column=other)) if condition.function in ("=", "<", "<=", ">", ">="):
+            operator = condition.function
+            if one in source.columns:
+                one, other, operator = other, one, FLIPPED[operator]
+            if one in target.columns and other in source.columns and _compare_alike(one, other):
+                implied = _compared(one, operator, _values(source, other))
+                if implied is not None and _spares_parts(target, one, implied):
+                    yield implied
+
+
+def _compare_alike(one: Column, other: Column) -> bool:
+    """Whether a value of one column can be compared with the other as a literal."""
+    t = pa.types
+    simple = one.type is not None and any(is_type(one.type) for is_type in (t.is_integer, t.is_date, t.is_string))
+    return simple and (one.type == other.type or interchangeable(one.type, other.type))
+
+
+def _compared(column: Column, operator: str, values: Sequence[KeyInterval]) -> Expression | None:
+    """The condition that a column has this relation to one of the values; None if that may be true of any value."""
+    if not values:
+        return None
+    if operator == "=":
+        inside = [_inside(column, each) for each in values]
+        return connect("or", [connect("and", each) for each in inside]) if all(inside) else None
+    low, high = values[0].low, values[-1].high
+    if operator in ("<", "<="):
+        is_closed = high.after and operator == "<="
+        return _end(column, "<=" if is_closed else "<", high.values)
+    is_closed = not low.after and operator == ">="
+    return _end(column, ">=" if is_closed else ">", low.values)
+
+
+def _inside(column: Column, interval: KeyInterval) -> list[Expression]:
+    low, high = interval.low, interval.high
+    ends = (
+        _end(column, ">" if low.after else ">=", low.values),
+        _end(column, "<=" if high.after else "<", high.values),
+    )
+    return [each for each in ends if each is not None]
+
+
+def _end(column: Column, operator: str, values: tuple[Any, ...]) -> Expression | None:
+    return Call(operator, (Ref(column), Literal(values[0], column.type)), pa.bool_()) if values else None
+
+
+def _values(plan: Plan, column: Column) -> list[KeyInterval]:
+    """Intervals in order that have every value of a column, except NULL; none if they are unknown or there are no values."""
+    traced = _bounded(plan, column)
+    if traced is None:
+        return []
+    bounds, parts = traced
+    found = merged((bounds.key,), (i for part in parts for i in bounds.intervals[part] if i != NULLS))
+    if len(found) > THRESHOLDS.pruning_intervals:
+        return [KeyInterval(found[0].low, found[-1].high)]
+    return found
+
+
+def holds_by_bounds(plan: Plan, column: Column, condition: Expression) -> bool:
+    """Whether the bounds of a column show that a condition on it is true for all its values, and would filter nothing."""
+    traced = _bounded(plan, column)
+    if traced is None:
+        return False
+    bounds, parts = traced
+    order = KeyOrder((bounds.key,))
+    return all(_is_true_in(each, condition, order) for part in parts for each in bounds.intervals[part])
+
+
+def _is_true_in(interval: KeyInterval, condition: Expression, order: KeyOrder) -> bool:
+    """Whether a condition on a column is true for every value of an interval."""
+    if interval == NULLS or not isinstance(condition, Call):
+        return False
+    match condition.function, condition.arguments:
+        case "and", parts:
+            return all(_is_true_in(interval, part, order) for part in parts)
+        case "or", parts:
+            return any(_is_true_in(interval, part, order) for part in parts)
+        case operator, (Ref(), Literal(value=value)) if operator in ("<", "<=", ">", ">=") and value is not None:
+            try:
+                end = order.place(Cut((value,), after=operator in ("<=", ">")))
+            except TypeError:
+                return False  # a literal of another type
+            return order.place(interval.high) <= end if operator in ("<", "<=") else order.place(interval.low) >= end
+    return False
+
+
+def _spares_parts(plan: Plan, column: Column, condition: Expression) -> bool:
+    """Whether a table that the column comes from has a part that the condition makes unnecessary."""
+    traced = _origin(plan, column)
+    if traced is None or traced[0].bounds is None:
+        return False
+    scan, own = traced
+    needed = _needed(scan, substitute(condition, {column: Ref(own)}))
+    return needed is not None and any(part not in needed for part in _present(scan))
+
+
+def _present(scan: Scan) -> Sequence[int]:
+    assert scan.bounds is not None
+    return range(len(scan.bounds.parts)) if scan.needed is None else scan.needed
+
+
+def _bounded(plan: Plan, column: Column) -> tuple[ColumnBounds, Sequence[int]] | None:
+    """The bounds of the column that a column comes from, and the parts that are needed."""
+    traced = _origin(plan, column)
+    bounds = traced[0].bounds.on(traced[1]) if traced is not None and traced[0].bounds is not None else None
+    return (bounds, _present(traced[0])) if traced is not None and bounds is not None else None
+
+
+def _origin(plan: Plan, column: Column) -> tuple[Scan, Column] | None:
+    """The scan that a column comes from unchanged, except for NULLs that an outer join adds."""
+    match plan:
+        case Scan():
+            return plan, column
+        case Filter() | Distinct() | Sort():
+            return _origin(plan.child, column)
+        case Window() if column in plan.child.columns:
+            return _origin(plan.child, column)
+        case GroupBy() if column in plan.keys:
+            return _origin(plan.child, column)
+        case Project(outputs=outputs):
+            expression = dict(outputs).get(column)
+            return _origin(plan.child, expression.column) if isinstance(expression, Ref) else None
+        case Join():
+            side = plan.left if column in plan.left.columns else plan.right
+            return _origin(side, column) if column in side.columns else None
+    return None

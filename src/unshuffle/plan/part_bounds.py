@@ -1,0 +1,260 @@
+"""The parts of a table and the values that each can have: row groups of Parquet files, with the bounds of their columns.
+
+Bounds come from the names of folders, which are exact, and from the footers of files. They tell which parts a query needs,
+and which tasks must read a part if rows are to be in ranges of a column. A part that several tasks read is filtered by each,
+so bounds that overlap cost time and never rows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unshuffle.catalog.files import DataFile, without_scheme
+from unshuffle.catalog.parquet_files import EXACT_FOOTERS, footers_of
+from unshuffle.catalog.row_groups import ColumnRange, RowGroupPlace, has_ranges, place_of, ranges_of_column
+from unshuffle.catalog.schema import Column, DataType
+from unshuffle.constants import THRESHOLDS
+from unshuffle.frozen import dataclass
+from unshuffle.partitions import (
+    EVERYTHING,
+    Bucket,
+    KeyColumn,
+    KeyHistogram,
+    KeyInterval,
+    KeyOrder,
+    PartitionIndex,
+    Ranges,
+    closed_interval,
+    histogram_of_partitions,
+    interval_of_value,
+)
+from unshuffle.partitions.histograms import position
+from unshuffle.partitions.values import SortedKey, from_number, kind, number
+from unshuffle.plan.folder_values import columns_named, folder_values, have_names
+from unshuffle.plan.logical import Scan
+from unshuffle.properties import RangeFunction, RangeKey, SampledBoundaries
+
+Intervals = tuple[KeyInterval, ...]
+NULLS = interval_of_value((None,))  # the rows whose value is NULL
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A row group: its file, its number and place in it, and the values of the folder columns."""
+
+    path: str
+    file_bytes: int
+    number: int
+    place: RowGroupPlace
+    folder_values: tuple[Any, ...]
+
+
+class PartRead(NamedTuple):
+    """A part, and whether all its rows are in the range of the task that reads it."""
+
+    part: int
+    is_whole: bool
+
+
+class ColumnBounds:
+    """The intervals of one column in each part of a table. A part has no row outside of its intervals."""
+
+    def __init__(self, type: DataType, intervals: Sequence[Intervals], rows: Sequence[int]) -> None:
+        self.key = KeyColumn(RangeKey(type).type)
+        self.intervals = tuple(intervals)
+        self._rows = tuple(rows)
+
+    @cached_property
+    def index(self) -> PartitionIndex:
+        return PartitionIndex((self.key,), self.intervals)
+
+    @cached_property
+    def are_useful(self) -> bool:
+        """Whether most parts can be told from most others by the column."""
+        ends = [each for part in self.index.ends for each in part]
+        lows, highs = sorted(low for low, _ in ends), sorted(high for _, high in ends)
+        meeting = sum(bisect_left(lows, high) - bisect_right(highs, low) for low, high in ends)
+        return len(ends) > 1 and meeting <= THRESHOLDS.bounds_overlap * len(ends) ** 2
+
+    def overlapping(self, wanted: Iterable[KeyInterval]) -> frozenset[int]:
+        return frozenset(part for each in wanted for part in self.index.overlapping(each))
+
+    def outputs(self, ranges: Ranges, needed: Sequence[int] | None) -> Iterator[tuple[int, Sequence[int]]]:
+        """The ranges that can have rows of each part, for parts with rows."""
+        ends = self.index.ends
+        for part in range(len(ends)) if needed is None else needed:
+            if len(ends[part]) == 1:
+                yield part, ranges.meeting(*ends[part][0])
+            elif ends[part]:
+                yield part, sorted({output for low, high in ends[part] for output in ranges.meeting(low, high)})
+
+    def ends(self, parts: Iterable[int]) -> tuple[Any, Any] | None:
+        """The least and greatest value in some parts; None if there is no bound, or no value."""
+        spans = [each for part in parts for each in self.intervals[part] if each != NULLS]
+        if not spans or any(not each.low.values or not each.high.values for each in spans):
+            return None
+        place = KeyOrder((self.key,)).place
+        low, high = min(spans, key=lambda each: place(each.low)), max(spans, key=lambda each: place(each.high))
+        return low.low.values[0], high.high.values[0]
+
+    def histogram(self, kept: Sequence[int] | None = None) -> KeyHistogram | None:
+        """The distribution of the rows of some parts; None if the values between two bounds cannot be computed."""
+        return _histogram(self, None if kept is None else tuple(kept))
+
+    def counted(self, kept: Sequence[int] | None) -> list[tuple[Intervals, int]]:
+        chosen = range(len(self.intervals)) if kept is None else kept
+        return [(self.intervals[i], self._rows[i]) for i in chosen]
+
+
+class PartBounds:
+    """The parts of a table's files. `folders` are the values of the folder columns of each file."""
+
+    def __init__(
+        self, files: Sequence[DataFile], paths: Sequence[str], names: Sequence[str], folders: Sequence[tuple[Any, ...]]
+    ) -> None:
+        self._found = tuple(files)
+        self._paths = tuple(paths)
+        self.folder_columns = tuple(names)
+        self._folders = tuple(folders)
+        self._bounds: dict[tuple[str, DataType], ColumnBounds | None] = {}
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Every row group."""
+        described = zip(self._found, self._paths, footers_of(self._found), self._folders, strict=True)
+        return tuple(
+            Part(path, file.size, number, place_of(footer.row_group(number)), values)
+            for file, path, footer, values in described
+            for number in range(footer.num_row_groups)
+        )
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(part.place.length for part in self.parts)
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        return tuple(part.place.rows for part in self.parts)
+
+    def bytes_of(self, needed: Iterable[int] | None = None) -> int:
+        return sum(self.sizes if needed is None else (self.sizes[part] for part in needed))
+
+    def on(self, column: Column) -> ColumnBounds | None:
+        """The bounds of a column; None if nothing is known of it."""
+        mark = (column.name, column.type)
+        if mark not in self._bounds:
+            self._bounds[mark] = self._read(column)
+        return self._bounds[mark]
+
+    def reads(self, column: Column, ranges: Ranges, needed: Sequence[int] | None) -> list[list[PartRead]] | None:
+        """The parts that the task of each range must read; None if the bounds of the column do not tell."""
+        bounds = self.on(column)
+        if bounds is None or not _is_alike(bounds.key, ranges.keys[0]):
+            return None
+        found: list[list[PartRead]] = [[] for _ in range(len(ranges))]
+        for part, outputs in bounds.outputs(ranges, needed):
+            for output in outputs:
+                found[output].append(PartRead(part, len(outputs) == 1))
+        return found
+
+    def readers(self, column: Column, function: RangeFunction, needed: Sequence[int] | None) -> float | None:
+        """How many tasks read a byte of the parts on average."""
+        bounds = self.on(column)
+        if bounds is None or isinstance(function.boundaries, SampledBoundaries):
+            return None
+        ranges = Ranges(function.keys, function.boundaries)
+        if not _is_alike(bounds.key, ranges.keys[0]):
+            return None
+        sizes = self.sizes
+        read = sum(sizes[part] * len(outputs) for part, outputs in bounds.outputs(ranges, needed))
+        return read / max(1, self.bytes_of(needed))
+
+    def _read(self, column: Column) -> ColumnBounds | None:
+        if not has_ranges(column.type):
+            return None
+        if column.name in self.folder_columns:
+            place = self.folder_columns.index(column.name)
+            intervals: list[Intervals] = [(interval_of_value((part.folder_values[place],)),) for part in self.parts]
+        else:
+            found = ranges_of_column(footers_of(self._found), column.name, column.type)
+            intervals = [_intervals(each) for ranges in found for each in ranges]
+        try:
+            bounds = ColumnBounds(column.type, intervals, self.rows)
+            assert bounds.index is not None  # compares the values
+            return bounds
+        except TypeError:
+            return None  # a value of another type than the column's
+
+
+def with_bounds(scan: Scan, found: Sequence[DataFile], names: Sequence[str]) -> Scan:
+    """The scan of a table with these folder columns, with the bounds of columns in its row groups. The same scan if there are
+    too many files, or values of folders that cannot be read for certain."""
+    columns = columns_named(scan, names) if names else ()
+    if len(found) > EXACT_FOOTERS or columns is None or not have_names(columns):
+        return scan
+    paths = tuple(without_scheme(file.path) for file in found)
+    folders = [folder_values(path, columns) for path in paths]
+    values = tuple(each for each in folders if each is not None)
+    if len(values) < len(folders):
+        return scan
+    return replace(scan, bounds=_part_bounds(tuple(found), paths, tuple(c.name for c in columns), values))
+
+
+@lru_cache(maxsize=64)
+def _part_bounds(
+    files: tuple[DataFile, ...], paths: tuple[str, ...], names: tuple[str, ...], folders: tuple[tuple[Any, ...], ...]
+) -> PartBounds:
+    """The same object for the same files, so that bounds are read once."""
+    return PartBounds(files, paths, names, folders)
+
+
+def _is_alike(key: SortedKey, other: SortedKey) -> bool:
+    same_order = (key.descending, key.nulls_first) == (other.descending, other.nulls_first)
+    return same_order and kind(key.type) == kind(other.type)
+
+
+def _intervals(found: ColumnRange | None) -> Intervals:
+    if found is None:
+        return (EVERYTHING,)
+    nulls = (NULLS,) if found.has_nulls else ()
+    return nulls if found.low is None else (*nulls, closed_interval((found.low,), (found.high,)))
+
+
+@lru_cache(maxsize=64)
+def _histogram(bounds: ColumnBounds, kept: tuple[int, ...] | None) -> KeyHistogram | None:
+    """Parts may overlap: their rows are added up between cuts at which parts begin or end."""
+    counted = [(each, rows) for each, rows in bounds.counted(kept) if rows > 0]
+    nulls = [(NULLS, rows) for each, rows in counted if each == (NULLS,)]
+    spans = [(each[-1], rows) for each, rows in counted if each != (NULLS,)]
+    if not spans:
+        return histogram_of_partitions((bounds.key,), [(NULLS, sum(rows for _, rows in nulls))]) if nulls else None
+    of = bounds.key.type
+    if number(of, spans[0][0].low.values[0] if spans[0][0].low.values else None) is None:
+        try:
+            return histogram_of_partitions((bounds.key,), spans)
+        except ValueError:
+            return None  # they overlap, and texts have no distances
+    if any(not each.low.values for each, _ in spans):
+        return None  # a part without bounds
+    ends = [(position(bounds.key, each.low, 0), position(bounds.key, each.high, 0)) for each, _ in spans]
+    cuts = sorted({int(end) for pair in ends for end in pair if end is not None})
+    if len(cuts) > THRESHOLDS.bounds_cuts:
+        chosen = np.unique(np.linspace(0, len(cuts) - 1, THRESHOLDS.bounds_cuts).astype(int))
+        cuts = [cuts[i] for i in chosen]
+    low, high = np.array(ends, dtype=np.float64).T
+    shares = np.clip((np.array(cuts, dtype=np.float64)[:, None] - low) / (high - low), 0.0, 1.0)
+    below = shares @ np.array([rows for _, rows in spans], dtype=np.float64)
+    made = [Bucket(NULLS, float(sum(rows for _, rows in nulls)))] if nulls else []
+    for at, (start, end) in enumerate(pairwise(cuts)):
+        first, last = from_number(of, start), from_number(of, end - 1)
+        rows = float(below[at + 1] - below[at])
+        if rows > 0 and first is not None and last is not None:
+            made.append(Bucket(closed_interval((first,), (last,)), rows))
+    return KeyHistogram((bounds.key,), tuple(made))
