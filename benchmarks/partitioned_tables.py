@@ -4,6 +4,10 @@
     three       three such tables
     week        the same two tables, one week of ninety days
     buckets     tables of 8 and 12 buckets, joined on the bucket column and grouped by it
+    quarter     orders by month with four times as many shipments by ship month, up to four months later; one quarter
+    months      the same, all months
+    skewed      monthly folders LEFT JOIN daily folders on (day, user): one month of three has 60 % of
+                the rows, and every fifth day has none on the right
 
 Plain Spark runs under its default settings, with 8 shuffle partitions and without broadcasts: with them, so few rows would
 not be shuffled by either side. Both sides alternate. A side's time is the best of its runs, and ours includes reading the
@@ -45,18 +49,44 @@ QUERIES = {
         where v.day between '2026-02-01' and '2026-02-07' group by v.day, v.user""",
     "buckets": """select v.user, count(*) as visits, sum(b.amount) as amount
         from visits_8 v join bought_12 b on v.user = b.user and v.day = b.day group by v.user""",
+    "quarter": """select o_customer, sum(s_quantity) as quantity, max(o_comment) as comment
+        from orders join shipments on o_key = s_key where o_month between 20 and 22 group by o_customer""",
+    "months": """select o_customer, sum(s_quantity) as quantity, max(o_comment) as comment
+        from orders join shipments on o_key = s_key group by o_customer""",
+    "skewed": """select s.day, count(*) as sold, sum(b.amount) as amount, count(b.user) as matched
+        from sales s left join some_days b on s.day = b.day and s.user = b.user group by s.day""",
 }
+MONTHS = 41
+LAG = 5  # an order is shipped in its month or one of the next four
+ORDERS = """select id as o_key, cast(id * {months} div {rows} as int) as o_month,
+    cast(pmod(hash(id, 3), 100000) as int) as o_customer, cast(pmod(hash(id, 4), 1000) as int) as o_price,
+    repeat(hex(hash(id)), 3) as o_comment from range({rows})"""
+SHIPMENTS = """select s_key, cast(s_key * {months} div {rows} as int) + cast(pmod(hash(id, 5), {lag}) as int) as s_month,
+    cast(pmod(hash(id, 6), 100) as int) as s_quantity, cast(pmod(hash(id, 7), 1000) as int) as s_mode
+    from (select id, pmod(xxhash64(id), {rows}) as s_key from range({rows} * 4))"""
+SALES = """select id, cast(pmod(hash(id, 1), {users}) as int) as user, cast(pmod(hash(id, 2), 1000) as int) as amount,
+    if(id % 10 < 6, 2, if(id % 10 < 8, 1, 3)) as month,
+    date_add(make_date(2026, if(id % 10 < 6, 2, if(id % 10 < 8, 1, 3)), 1), cast(pmod(hash(id, 3), 28) as int)) as day
+    from range({rows})"""
 BUCKETED = {"visits": 8, "bought": 12}
 
 
 def write_tables(spark: SparkSession, rows: int, console: Console) -> None:
-    """Tables in daily folders, kept for later runs, and in buckets."""
-    for salt, name in enumerate(("visits", "bought", "returned")):
+    """Tables in folders, kept for later runs, and in buckets."""
+    users = max(1, rows // 50)
+    texts = {
+        name: (ROWS.format(salt=salt, users=users, rows=rows, days=DAYS), "day")
+        for salt, name in enumerate(("visits", "bought", "returned"))
+    }
+    texts["orders"] = ORDERS.format(rows=rows, months=MONTHS), "o_month"
+    texts["shipments"] = SHIPMENTS.format(rows=rows, months=MONTHS, lag=LAG), "s_month"
+    texts["sales"] = SALES.format(rows=rows, users=users), "month"
+    texts["some_days"] = f"select * from ({SALES.format(rows=rows, users=users)}) where day(day) % 5 <> 0", "day"
+    for name, (text, column) in texts.items():
         folder = DATA / f"partitioned-{rows}" / name
         if not (folder / "_SUCCESS").exists():
-            console.print(f"generating {rows:,} rows into {folder}")
-            made = spark.sql(ROWS.format(salt=salt, users=max(1, rows // 50), rows=rows, days=DAYS))
-            made.repartition("day").write.mode("overwrite").partitionBy("day").parquet(str(folder))
+            console.print(f"generating {folder}")
+            spark.sql(text).repartition(column).write.mode("overwrite").partitionBy(column).parquet(str(folder))
         spark.read.parquet(str(folder)).createOrReplaceTempView(name)
     for name, buckets in BUCKETED.items():
         path = DATA / f"partitioned-{rows}" / f"{name}_{buckets}"

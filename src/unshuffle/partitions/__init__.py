@@ -5,6 +5,7 @@
     histograms          row counts by intervals of a composite key
     boundaries          boundaries of ranges of about equal size
     partition_index     the parts of a table that can have rows in an interval
+    matching            the parts of two tables that can meet in a join
     serialization       all of it as JSON, for manifests
 
 The package is pure Python and knows no operator and no engine. `properties` reasons about partition functions and what
@@ -44,6 +45,7 @@ from unshuffle.partitions.intervals import (
     interval_of_value,
     merged,
 )
+from unshuffle.partitions.matching import AllOf, AnyOf, Compared, Condition, TableParts, meeting_parts
 from unshuffle.partitions.partition_index import PartitionIndex
 from unshuffle.partitions.serialization import (
     histogram_from_json,
@@ -58,8 +60,12 @@ __all__ = [
     "END",
     "EVERYTHING",
     "START",
+    "AllOf",
+    "AnyOf",
     "Boundary",
     "Bucket",
+    "Compared",
+    "Condition",
     "Cut",
     "Division",
     "HashConnections",
@@ -73,6 +79,7 @@ __all__ = [
     "Ranges",
     "Residue",
     "RowFilter",
+    "TableParts",
     "cheaper_partition_counts",
     "closed_interval",
     "connect",
@@ -87,6 +94,7 @@ __all__ = [
     "interval_from_json",
     "interval_of_value",
     "interval_to_json",
+    "meeting_parts",
     "merged",
     "ranges_from_json",
     "ranges_to_json",

@@ -127,6 +127,8 @@ class KeyOrder:
     def place(self, cut: Cut) -> Place:
         if not cut.after:
             return self.row(cut.values)
+        if len(cut.values) == 1 and self._coders:
+            return (*self._coders[0](cut.values[0]), AFTER)
         if len(cut.values) > len(self._coders):
             raise ValueError(f"{len(cut.values)} values for a key of {len(self._coders)} columns")
         pairs = (code(value) for code, value in zip(self._coders, cut.values, strict=False))

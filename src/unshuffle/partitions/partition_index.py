@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from functools import cached_property
 from itertools import pairwise
 
-from unshuffle.partitions.intervals import KeyInterval, KeyOrder, Place
+from unshuffle.partitions.intervals import Cut, KeyColumn, KeyInterval, KeyOrder, Place
 from unshuffle.partitions.values import SortedKey
 
 Ends = tuple[Place, Place]
+AFTER_NULL: Place = KeyOrder((KeyColumn(None),)).place(Cut((None,), after=True))  # where NULLs are first
 
 
 class PartitionIndex:
@@ -30,10 +33,12 @@ class PartitionIndex:
     def __init__(self, keys: Sequence[SortedKey], parts: Iterable[Sequence[KeyInterval]]) -> None:
         self._order = KeyOrder(keys)
         place = self._order.place
-        ends = [
-            [(low, high) for each in part if (low := place(each.low)) < (high := place(each.high))] for part in parts
-        ]
-        self.ends: tuple[tuple[Ends, ...], ...] = tuple(map(tuple, ends))  # of the intervals of each part
+        self._index([[(place(each.low), place(each.high)) for each in part] for part in parts])
+
+    def _index(self, ends: Iterable[Sequence[Ends]]) -> None:
+        self.ends: tuple[tuple[Ends, ...], ...] = tuple(  # of the intervals of each part
+            tuple([each for each in part if each[0] < each[1]]) for part in ends
+        )
         ordered = sorted((low, high, part) for part, intervals in enumerate(self.ends) for low, high in intervals)
         self._lows = [low for low, _, _ in ordered]
         self._highs = [high for _, high, _ in ordered]
@@ -41,6 +46,13 @@ class PartitionIndex:
         self._ascend = all(one <= other for one, other in pairwise(self._highs))
         self._is_simple = len(ordered) == len(set(self._parts))  # no part has two intervals
         self._greatest = [] if self._ascend else _greatest(self._highs)
+
+    @cached_property
+    def without_nulls(self) -> PartitionIndex:
+        """The same without NULL, which comes before all values here and is equal to nothing."""
+        made = copy(self)
+        made._index([(max(low, AFTER_NULL), high) for low, high in part] for part in self.ends)
+        return made
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -60,15 +72,24 @@ class PartitionIndex:
             found = [self._parts[at] for at in self._above(low, last)]
         return sorted(found) if self._is_simple else sorted(set(found))
 
-    def count(self, low: Place, high: Place) -> int:
-        """How many intervals overlap, without enumerating them: all but those that begin too late or end too early."""
-        if self._ascend:
-            return bisect_left(self._lows, high) - bisect_right(self._highs, low)
-        return bisect_left(self._lows, high) - bisect_right(sorted(self._highs), low)
-
-    def before(self, high: Place) -> list[int]:
-        """The parts with an interval that begins before this end."""
-        return sorted(set(self._parts[: bisect_left(self._lows, high)]))
+    def meeting_parts_of(self, other: PartitionIndex) -> list[list[int]]:
+        """For each part of the other table, the parts of this one that it overlaps."""
+        found: list[list[int]] = [[] for _ in other.ends]
+        if self._is_simple and other._is_simple and self._ascend and other._ascend:
+            # Both are in order, so the overlaps of one part begin and end where those of the part before do, or later.
+            first = last = 0
+            lows, highs, count = self._lows, self._highs, len(self._lows)
+            for low, high, part in zip(other._lows, other._highs, other._parts, strict=True):
+                while first < count and highs[first] <= low:
+                    first += 1
+                while last < count and lows[last] < high:
+                    last += 1
+                found[part] = sorted(self._parts[first:last])
+            return found
+        for part, intervals in enumerate(other.ends):
+            together = {each for low, high in intervals for each in self.meeting(low, high)}
+            found[part] = sorted(together)
+        return found
 
     def _above(self, low: Place, end: int) -> Iterator[int]:
         """The positions before `end` of intervals whose upper end is above `low`."""

@@ -45,6 +45,7 @@ public class HoldingPlugin implements org.apache.spark.api.plugin.SparkPlugin {
 
     public static class Holding implements org.apache.spark.api.plugin.ExecutorPlugin {
         private final File folder = new File(System.getProperty("unshuffle.faults"));
+        private final ThreadLocal running = new ThreadLocal();
 
         private void mark(String name) {
             try { new File(folder, "marks/" + name).createNewFile(); }
@@ -53,6 +54,7 @@ public class HoldingPlugin implements org.apache.spark.api.plugin.SparkPlugin {
 
         public void onTaskStart() {
             TaskContext task = TaskContext.get();
+            running.set(Long.valueOf(task.taskAttemptId()));
             long pid = java.lang.management.ManagementFactory.getRuntimeMXBean().getPid();
             mark("start." + task.stageId() + "." + task.stageAttemptNumber() + "." + task.partitionId() + "."
                 + task.attemptNumber() + "." + task.taskAttemptId() + "." + pid);
@@ -65,8 +67,9 @@ public class HoldingPlugin implements org.apache.spark.api.plugin.SparkPlugin {
             if (interrupted) Thread.currentThread().interrupt();
         }
 
-        public void onTaskSucceeded() { mark("end." + TaskContext.get().taskAttemptId()); }
-        public void onTaskFailed(org.apache.spark.TaskFailedReason why) { onTaskSucceeded(); }
+        // The context of a task is gone when it has ended, but its thread is the same.
+        public void onTaskSucceeded() { mark("end." + running.get()); }
+        public void onTaskFailed(org.apache.spark.TaskFailedReason why) { mark("end." + running.get()); }
     }
 }
 """
