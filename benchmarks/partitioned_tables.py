@@ -49,9 +49,9 @@ QUERIES = {
         where v.day between '2026-02-01' and '2026-02-07' group by v.day, v.user""",
     "buckets": """select v.user, count(*) as visits, sum(b.amount) as amount
         from visits_8 v join bought_12 b on v.user = b.user and v.day = b.day group by v.user""",
-    "quarter": """select o_customer, sum(s_quantity) as quantity, max(o_comment) as comment
+    "quarter": """select o_customer, sum(s_quantity * o_price) as price, count(*) as shipments
         from orders join shipments on o_key = s_key where o_month between 20 and 22 group by o_customer""",
-    "months": """select o_customer, sum(s_quantity) as quantity, max(o_comment) as comment
+    "months": """select o_customer, sum(s_quantity * o_price) as price, count(*) as shipments
         from orders join shipments on o_key = s_key group by o_customer""",
     "skewed": """select s.day, count(*) as sold, sum(b.amount) as amount, count(b.user) as matched
         from sales s left join some_days b on s.day = b.day and s.user = b.user group by s.day""",

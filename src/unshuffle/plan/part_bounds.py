@@ -185,6 +185,7 @@ class PartBounds:
         else:
             found = ranges_of_column(footers_of(self._found), column.name, column.type)
             intervals = [_intervals(each) for ranges in found for each in ranges]
+        intervals = [each if part.place.rows else () for each, part in zip(intervals, self.parts, strict=True)]
         try:
             bounds = ColumnBounds(column.type, intervals, self.rows)
             assert bounds.index is not None  # compares the values

@@ -25,7 +25,7 @@ from unshuffle.normalize.predicates.implied_predicates import holds
 from unshuffle.normalize.predicates.scan_pruning import intervals
 from unshuffle.normalize.rewriting import Rewriting
 from unshuffle.normalize.traversal import on
-from unshuffle.partitions import Cut, KeyInterval, KeyOrder, merged
+from unshuffle.partitions import START, Cut, KeyInterval, KeyOrder, merged
 from unshuffle.plan.expressions import Call, Expression, Literal, Ref, connect
 from unshuffle.plan.functions.scalars import FLIPPED
 from unshuffle.plan.logical import Distinct, Filter, GroupBy, Join, Plan, Project, Scan, Sort, Window
@@ -71,7 +71,10 @@ def _needed_by(scan: Scan, column: Column, conditions: Sequence[Expression]) -> 
         return None
     bounds = scan.bounds.on(column)
     wanted = intervals(conditions, (column,), (bounds.key,)) if bounds is not None else None
-    return bounds.overlapping(wanted) if bounds is not None and wanted is not None else None
+    if bounds is None or wanted is None:
+        return None
+    # A comparison without a lower end is not true for NULL, though NULL comes first.
+    return bounds.overlapping(KeyInterval(NULLS.high, each.high) if each.low == START else each for each in wanted)
 
 
 def _reads(condition: Expression, column: Column) -> bool:

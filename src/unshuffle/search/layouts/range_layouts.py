@@ -254,24 +254,25 @@ def common_ranges(each: Implementation, joint: CoPartitioned, count: int) -> Ite
     for chosen, spreads in wished.items():
         keys = [joint.keys[i] for i in chosen]
         named_alike = tuple(key.columns[0] for key in keys)
-        together = united(
-            [
-                Spread(
-                    named_alike,
-                    spread.histogram,
-                    characters=spread.characters if len(keys) == len(spread.columns) else None,
-                )
-                for spread in spreads
-            ]
-        )
+        alike = [
+            Spread(
+                named_alike,
+                spread.histogram,
+                characters=spread.characters if len(keys) == len(spread.columns) else None,
+            )
+            for spread in spreads
+        ]
+        together = united(alike)
         if len(spreads) < 2 or len(together) != 1:
             continue
-        layout = together[0].divided(len(keys), count)
-        if layout is not None and all(
-            RangeKey(key.type).type == type_ for key, type_ in zip(keys, layout.function.types, strict=False)
-        ):
-            named = keys[: layout.function.arity]
-            yield tuple(
-                Partitioned(layout.function, tuple(key.columns[place] for key in named))
-                for place in range(len(each.inputs))
-            )
+        # Ranges that suit all inputs together, and those that leave the parts of one of them whole.
+        for spread in (*together, *alike):
+            layout = spread.divided(len(keys), count)
+            if layout is not None and all(
+                RangeKey(key.type).type == type_ for key, type_ in zip(keys, layout.function.types, strict=False)
+            ):
+                named = keys[: layout.function.arity]
+                yield tuple(
+                    Partitioned(layout.function, tuple(key.columns[place] for key in named))
+                    for place in range(len(each.inputs))
+                )

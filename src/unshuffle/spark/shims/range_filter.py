@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField
+from pyspark.sql.types import BooleanType, DataType, DateType, LongType, StringType, StructField
 
 from unshuffle.plan.sql import quote
 from unshuffle.properties import RangeFunction, RangeKey, SampledBoundaries
@@ -32,7 +32,7 @@ class RangeFilter:
 
     @staticmethod
     def supports(function: object) -> bool:
-        """Whether the boundaries are known and SQL compares keys in their order: ascending integers and strings."""
+        """Whether the boundaries are known and SQL compares keys in their order: ascending integers, dates and strings."""
         if not isinstance(function, RangeFunction) or isinstance(function.boundaries, SampledBoundaries):
             return False
         return all(_constant_type(key) is not None and not key.descending and key.nulls_first for key in function.keys)
@@ -73,6 +73,10 @@ class RangeFilter:
 
 def _constant_type(key: RangeKey) -> DataType | None:
     """The type of a constant that a key can be compared with."""
-    if key.type is not None and pa.types.is_integer(key.type):
+    if key.type is None:
+        return None
+    if pa.types.is_integer(key.type):
         return LongType()
-    return StringType() if key.type is not None and pa.types.is_string(key.type) else None
+    if pa.types.is_date(key.type):
+        return DateType()
+    return StringType() if pa.types.is_string(key.type) else None
