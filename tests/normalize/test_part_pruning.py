@@ -32,7 +32,7 @@ def table(folder: Path, first: int, parts: list[list[int | None]], month: bool =
         pq.write_table(pa.table({"k": pa.array(keys, INT), "d": pa.array(days, DAY)}), place / f"{number}.parquet")
     columns = [Column(first, "k", INT), Column(first + 1, "d", DAY)]
     columns += [Column(first + 2, "month", pa.int32())] if month else []
-    scan = Scan(folder.name, Files((str(folder),), Format("Parquet")), tuple(columns))
+    scan = Scan(folder.name, Files((str(folder),), Format("Parquet"), rows=sum(map(len, parts))), tuple(columns))
     return with_bounds(scan, data_files((str(folder),), str(folder)), ["month"] if month else [])
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from functools import cached_property
 from itertools import pairwise
 
@@ -50,8 +49,17 @@ class PartitionIndex:
     @cached_property
     def without_nulls(self) -> PartitionIndex:
         """The same without NULL, which comes before all values here and is equal to nothing."""
-        made = copy(self)
-        made._index([(max(low, AFTER_NULL), high) for low, high in part] for part in self.ends)
+        return self._with([(max(low, AFTER_NULL), high) for low, high in part] for part in self.ends)
+
+    def of_parts(self, parts: Iterable[int] | None) -> PartitionIndex:
+        """The index of some parts, numbered anew."""
+        if parts is None:
+            return self
+        return self._with(self.ends[part] for part in parts)
+
+    def _with(self, ends: Iterable[Sequence[Ends]]) -> PartitionIndex:
+        made = PartitionIndex(self._order.keys, ())
+        made._index(ends)
         return made
 
     def __len__(self) -> int:

@@ -196,9 +196,9 @@ class PartBounds:
 
 def with_bounds(scan: Scan, found: Sequence[DataFile], names: Sequence[str]) -> Scan:
     """The scan of a table with these folder columns, with the bounds of columns in its row groups. The same scan if there are
-    too many files, or values of folders that cannot be read for certain."""
+    no rows, too many files, or values of folders that cannot be read for certain."""
     columns = columns_named(scan, names) if names else ()
-    if len(found) > EXACT_FOOTERS or columns is None or not have_names(columns):
+    if not scan.files.rows or len(found) > EXACT_FOOTERS or columns is None or not have_names(columns):
         return scan
     paths = tuple(without_scheme(file.path) for file in found)
     folders = [folder_values(path, columns) for path in paths]

@@ -10,7 +10,7 @@ from unshuffle.explain.render.logical import tree
 from unshuffle.explain.render.node import DisplayNode, Execution
 from unshuffle.explain.render.physical import PlanDrawing
 from unshuffle.explain.render.reasons import ReasonText
-from unshuffle.explain.render.reasons_json import avoided_json, exchanges_json, sorts_json
+from unshuffle.explain.render.reasons_json import avoided_json, exchanges_json, parts_json, sorts_json
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan.logical import Declared, Script
 from unshuffle.search.trace import Trace
@@ -32,6 +32,7 @@ def explanation(drawing: PlanDrawing, reasons: ReasonText) -> dict[str, Any]:
         "target": {"cores": optimized.target.machine.cores, "managed": optimized.target.is_managed},
         "settings": optimized.settings,
         "sorts": sorts_json(reasons),
+        "parts": parts_json(reasons),
         "trace": trace_json(optimized.trace),
     }
 

@@ -15,6 +15,8 @@ from unshuffle.explain.why import (
     AvoidedEnforcer,
     DependencyRemedy,
     KeptEnforcer,
+    MatchedParts,
+    PrunedParts,
     Reasons,
     StorageRemedy,
     UnmetRequirement,
@@ -50,7 +52,8 @@ class ReasonText:
         self.reasons = reasons
 
     def text(self) -> str:
-        return "\n".join([*self._kept_lines(), "", *self._avoided_lines()])
+        parts = list(self._part_lines())
+        return "\n".join([*self._kept_lines(), "", *self._avoided_lines(), *(["", *parts] if parts else [])])
 
     def _kept_lines(self) -> Iterator[str]:
         if not self.reasons.kept:
@@ -78,6 +81,30 @@ class ReasonText:
             requirement = self.requirement(avoided.required)
             yield f"{number:>3}. no {avoided.kind} for {self.operator(avoided.node)}, which needs {requirement}"
             yield from (f"     {line}" for line in self.proof(avoided))
+
+    def _part_lines(self) -> Iterator[str]:
+        lines = [*map(self.pruned, self.reasons.pruned), *map(self.matched, self.reasons.matched)]
+        if lines:
+            yield "Parts of tables that are not read, or never meet:"
+            yield from (f"{number:>3}. {line}" for number, line in enumerate(lines, 1))
+
+    # --- parts of tables
+
+    def pruned(self, pruned: PrunedParts) -> str:
+        because = "" if pruned.predicate is None else f": no other can have {self.names.expression(pruned.predicate)}"
+        share = f"{100 * pruned.share:.3g} % of the bytes"
+        return f"{pruned.scan.scan.label}: {pruned.read:,} of {pruned.all:,} row groups, {share}{because}"
+
+    def matched(self, matched: MatchedParts) -> str:
+        total = matched.parts[0] * matched.parts[1]
+        sides = " and ".join(
+            f"{count:,} of {scan.scan.label} by the bounds of {self.names.listed((column,))}"
+            for count, scan, column in zip(matched.parts, matched.scans, matched.columns, strict=True)
+        )
+        return (
+            f"{self.operator(matched.join)}: {matched.pairs:,} of {total:,} pairs of row groups can meet, "
+            f"in {matched.tasks:,} tasks ({sides})"
+        )
 
     # --- exchanges and sorts that are kept
 

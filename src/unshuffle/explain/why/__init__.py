@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from unshuffle.explain.why.avoided import AvoidedEnforcer, avoided_enforcers
 from unshuffle.explain.why.kept import DependencyRemedy, KeptEnforcer, Remedy, StorageRemedy, kept_enforcers
+from unshuffle.explain.why.parts import MatchedParts, PrunedParts, matched_parts, pruned_parts
 from unshuffle.explain.why.what_if import DerivedPlan, UnmetRequirement
 from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
@@ -20,6 +21,8 @@ __all__ = [
     "AvoidedEnforcer",
     "DependencyRemedy",
     "KeptEnforcer",
+    "MatchedParts",
+    "PrunedParts",
     "Reasons",
     "Remedy",
     "StorageRemedy",
@@ -30,13 +33,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Every exchange and sort of a plan with the requirement that forced it, and every one that was avoided."""
+    """Every exchange and sort of a plan with the requirement that forced it, and every one that was avoided; the parts of
+    tables that are not read, and those that meet in joins."""
 
     kept: tuple[KeptEnforcer, ...]
     avoided: tuple[AvoidedEnforcer, ...]
+    pruned: tuple[PrunedParts, ...] = ()
+    matched: tuple[MatchedParts, ...] = ()
 
 
 def reasons(optimized: PlannedQuery, derivation: Derivation | None = None) -> Reasons:
     plan = DerivedPlan(optimized, derivation or derive(optimized))
     kept = tuple(kept_enforcers(plan))
-    return Reasons(kept, tuple(avoided_enforcers(plan, kept)))
+    return Reasons(kept, tuple(avoided_enforcers(plan, kept)), tuple(pruned_parts(plan)), tuple(matched_parts(plan)))

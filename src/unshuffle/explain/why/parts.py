@@ -1,0 +1,76 @@
+"""The parts of tables that a plan reads, and the pairs of parts that can meet in a join whose inputs are read in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unshuffle.catalog.schema import Column
+from unshuffle.explain.why.layout_origin import descend
+from unshuffle.explain.why.what_if import DerivedPlan
+from unshuffle.frozen import dataclass
+from unshuffle.partitions import PartitionIndex
+from unshuffle.plan import physical
+from unshuffle.plan.expressions import Expression
+from unshuffle.plan.physical import PhysicalPlan
+from unshuffle.properties import Partitioned, RangeFunction
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedParts:
+    """A table of which some row groups are not read, because no row in them satisfies a filter."""
+
+    scan: physical.FileScan
+    read: int
+    all: int
+    share: float  # of the bytes
+    predicate: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedParts:
+    """A join of two tables whose row groups are read in place, in ranges of two columns that the join equates."""
+
+    join: PhysicalPlan
+    scans: tuple[physical.FileScan, physical.FileScan]
+    columns: tuple[Column, Column]
+    parts: tuple[int, int]
+    pairs: int  # that can meet
+    tasks: int
+
+
+def pruned_parts(plan: DerivedPlan) -> Iterator[PrunedParts]:
+    filters = {id(n.inputs[0]): n.operator.predicate for n in plan.nodes() if isinstance(n.operator, physical.Filter)}
+    for node in plan.nodes():
+        operator = node.operator
+        if isinstance(operator, physical.FileScan):
+            bounds, needed, share = operator.scan.bounds, operator.scan.needed, operator.scan.read_share
+            if bounds is not None and needed is not None and share is not None:
+                yield PrunedParts(operator, len(needed), len(bounds.parts), share, filters.get(id(node)))
+
+
+def matched_parts(plan: DerivedPlan) -> Iterator[MatchedParts]:
+    for node in plan.nodes():
+        if not isinstance(node.operator, physical.HashJoin | physical.MergeJoin):
+            continue
+        sides = [_side(plan, child) for child in node.inputs]
+        if len(sides) != 2 or sides[0] is None or sides[1] is None:
+            continue
+        (one, column, left), (other, match, right) = sides[0], sides[1]
+        pairs = sum(map(len, left.meeting_parts_of(right)))
+        counts = (sum(map(bool, left.ends)), sum(map(bool, right.ends)))
+        yield MatchedParts(node, (one, other), (column, match), counts, pairs, node.inputs[0].size.partitions)
+
+
+def _side(plan: DerivedPlan, node: PhysicalPlan) -> tuple[physical.FileScan, Column, PartitionIndex] | None:
+    """The scan that an input's ranges come from, the first column of the ranges, and the parts that it reads."""
+    layout = node.delivered.partitioning
+    if not isinstance(layout, Partitioned) or not isinstance(layout.function, RangeFunction):
+        return None
+    *_, (origin, (column, *_)) = descend(plan, node, layout.columns)
+    operator = origin.operator
+    if not isinstance(operator, physical.FileScan) or operator.scan.bounds is None:
+        return None
+    bounds = operator.scan.bounds.on(column)
+    if bounds is None:
+        return None
+    return operator, column, bounds.index.of_parts(operator.scan.needed).without_nulls
