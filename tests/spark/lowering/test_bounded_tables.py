@@ -8,6 +8,7 @@ import datetime
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,6 +32,8 @@ SCHEMA = pa.schema(
         ("k", pa.int64()),
         ("n", pa.int32()),
         ("d", pa.date32()),
+        ("t", pa.timestamp("us", tz="UTC")),
+        ("m", pa.decimal128(20, 2)),
         ("s", pa.string()),
         ("f", pa.float64()),
     ]
@@ -46,6 +49,10 @@ def row(random: Random, number: int, k: int | None) -> dict[str, Any]:
         "k": k,
         "n": None if random.random() < 0.1 else random.randrange(-3, 30),
         "d": None if k is None else DAY + datetime.timedelta(days=k // 3),
+        "t": None
+        if k is None
+        else datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(hours=k // 2),
+        "m": None if k is None else Decimal(k) / 4,
         "s": random.choice((*TEXTS, None)),
         "f": random.choice(FLOATS),
     }
@@ -77,10 +84,12 @@ def write(folder: Path, random: Random, kind: str, in_folders: bool) -> None:
     for part, keys in enumerate(parts(random, kind)):
         rows = [row(random, number + i, key) for i, key in enumerate(keys)]
         number += len(rows)
-        place = folder / f"part={part % 5}" if in_folders else folder
+        place = folder / f"part={part % 3}" / f"day={part // 2}" if in_folders else folder
         place.mkdir(parents=True, exist_ok=True)
         random.shuffle(rows)
         table = pa.Table.from_pylist(rows, SCHEMA)
+        if not in_folders:
+            table = table.append_column("day", pa.array([part // 2] * len(rows), pa.int32()))
         pq.write_table(table, place / f"{part}.parquet", row_group_size=random.choice((5, 1000)))
 
 
@@ -104,6 +113,9 @@ CONDITIONS = (
     "x.k = y.n",
     "x.d = y.d",
     "x.k <=> y.k",
+    "x.t = y.t",
+    "x.m = y.m",
+    "x.day = y.day",
     "x.k = y.k and x.d = y.d",
     "x.k = y.k and x.n < y.n",
     "x.k < y.n and x.s = y.s",
