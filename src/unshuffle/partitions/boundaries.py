@@ -32,6 +32,7 @@ A bucket may end after a value. The boundary is then the next value of the type 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from math import isclose
 
 import pyarrow as pa
@@ -88,9 +89,9 @@ def divide(
     the last of these columns, which must be an ascending string."""
     if target <= 0 or grain <= 0:
         raise ValueError("the target and the grain must be positive")
-    cutting = _Cutting(histogram, len(histogram.keys) if columns is None else columns, characters)
+    cutting = _cutting(histogram, len(histogram.keys) if columns is None else columns, characters)
     heavy = cutting.heavy(target)
-    boundaries, below = _measured(histogram, cutting.candidates(heavy, target, grain))
+    boundaries, below = cutting.measured(cutting.candidates(heavy, target, grain))
     starts = [cutting.first, *map(cutting.order.row, boundaries)]
     parts = [high - low for low, high in zip([0.0, *below], [*below, histogram.rows], strict=True)]
     chosen: list[Boundary] = []
@@ -125,21 +126,19 @@ def divide_into(histogram: KeyHistogram, most: int, columns: int | None = None) 
     return best
 
 
-def _measured(histogram: KeyHistogram, candidates: dict[Place, Boundary]) -> tuple[list[Boundary], list[float]]:
-    """The boundaries in order, with the rows below each. Of several without rows in between, the last is kept: a bucket
-    starts there. Boundaries with all rows on one side are dropped."""
-    kept: dict[float, Boundary] = {}
-    for place, boundary in sorted(candidates.items()):
-        below = histogram.rows_below_place(place, Cut(boundary))
-        if 0 < below < histogram.rows:
-            kept[below] = boundary
-    return list(kept.values()), list(kept)
-
-
 @dataclass(frozen=True, slots=True)
 class _Heavy:
     value: Boundary
     rows: float
+
+
+def _cutting(histogram: KeyHistogram, columns: int, characters: int | None) -> _Cutting:
+    """The candidates of a histogram are prepared once, for all targets."""
+    mark = (columns, characters)
+    if mark not in histogram.prepared:
+        histogram.prepared[mark] = _Cutting(histogram, columns, characters)
+    found: _Cutting = histogram.prepared[mark]
+    return found
 
 
 class _Cutting:
@@ -154,6 +153,8 @@ class _Cutting:
             raise ValueError("only an ascending string can be truncated to its first characters")
         self.histogram, self.columns, self.characters = histogram, columns, characters
         self.order = KeyOrder(histogram.keys)
+        self._below: dict[Place, float] = {}
+        self._ends: dict[Place, dict[Place, Boundary]] = {}
         buckets = histogram.buckets
         self.first: Place = self.order.row(self.cut(buckets[0].interval.low.values)) if buckets else ()
 
@@ -177,30 +178,63 @@ class _Cutting:
             return self.cut(self.order.boundary(low) or low.values)
         return self.cut(low.values)
 
-    def heavy(self, target: float) -> dict[Place, _Heavy]:
-        """Values that reach the target, counting only buckets that are entirely within the value."""
+    @cached_property
+    def _values(self) -> dict[Place, _Heavy]:
+        """The values that fill buckets, counting only buckets that are entirely within the value."""
         found: dict[Place, _Heavy] = {}
         for bucket in self.histogram.buckets:
-            low, high = bucket.interval.low, self.order.place(bucket.interval.high)
+            low, high = bucket.interval.low, bucket.interval.high
             if len(low.values) < self.columns:
                 continue
             value = self.cut(low.values)
-            after = self.after(value)
-            end = self.order.row(after) if after else self.order.place(Cut(value, after=True))
-            if high <= end:
-                place = self.order.row(value)
-                rows = found[place].rows if place in found else 0.0
-                found[place] = _Heavy(value, rows + bucket.rows)
-        return {place: each for place, each in found.items() if each.rows >= target}
+            if not (high.after and len(high.values) >= self.columns and self.cut(high.values) == value):
+                after = self.after(value)
+                end = self.order.row(after) if after else self.order.place(Cut(value, after=True))
+                if self.order.place(high) > end:
+                    continue
+            place = self.order.row(value)
+            rows = found[place].rows if place in found else 0.0
+            found[place] = _Heavy(value, rows + bucket.rows)
+        return found
+
+    @cached_property
+    def _starts(self) -> dict[Place, Boundary]:
+        starts = map(self.at_start, self.histogram.buckets)
+        return {self.order.row(boundary): boundary for boundary in starts}
+
+    def _around(self, place: Place) -> dict[Place, Boundary]:
+        """The boundaries before and after a value."""
+        if place not in self._ends:
+            value = self._values[place].value
+            after = self.after(value) or ()
+            self._ends[place] = {place: value, self.order.row(after): after}
+        return self._ends[place]
+
+    def heavy(self, target: float) -> dict[Place, _Heavy]:
+        """Values that reach the target."""
+        return {place: each for place, each in self._values.items() if each.rows >= target}
 
     def candidates(self, heavy: dict[Place, _Heavy], target: float, grain: float) -> dict[Place, Boundary]:
-        found = [self.at_start(bucket) for bucket in self.histogram.buckets]
+        found: list[Boundary] = []
         for bucket in self.histogram.buckets:
             if bucket.rows > grain * target:
                 found += self.inside(bucket, round(bucket.rows / (target * min(1.0, grain))))
-        for each in heavy.values():
-            found += [each.value, self.after(each.value) or ()]
-        return {self.order.row(boundary): boundary for boundary in found}
+        made = {self.order.row(boundary): boundary for boundary in found}
+        for place in heavy:
+            made |= self._around(place)
+        return self._starts | made
+
+    def measured(self, candidates: dict[Place, Boundary]) -> tuple[list[Boundary], list[float]]:
+        """The boundaries in order, with the rows below each. Of several without rows in between, the last is kept: a bucket
+        starts there. Boundaries with all rows on one side are dropped."""
+        kept: dict[float, Boundary] = {}
+        for place, boundary in sorted(candidates.items()):
+            below = self._below.get(place)
+            if below is None:
+                below = self._below[place] = self.histogram.rows_below_place(place, Cut(boundary))
+            if 0 < below < self.histogram.rows:
+                kept[below] = boundary
+        return list(kept.values()), list(kept)
 
     def inside(self, bucket: Bucket, parts: int) -> Iterator[Boundary]:
         """Boundaries that divide a bucket evenly, if values between its ends can be computed."""

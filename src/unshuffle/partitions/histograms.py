@@ -49,6 +49,8 @@ class KeyHistogram:
 
     keys: tuple[SortedKey, ...]
     buckets: tuple[Bucket, ...]
+    # What is computed from it once, such as the candidates of boundaries.
+    prepared: dict[Any, Any] = field(init=False, repr=False, compare=False)
     _order: KeyOrder = field(init=False, repr=False, compare=False)
     _lows: tuple[Place, ...] = field(init=False, repr=False, compare=False)
     _highs: tuple[Place, ...] = field(init=False, repr=False, compare=False)
@@ -62,6 +64,7 @@ class KeyHistogram:
             raise ValueError("a bucket must not be empty")
         if any(high > low for high, low in zip(highs, lows[1:], strict=False)):
             raise ValueError("buckets must ascend and be disjoint; combine overlapping histograms with union")
+        object.__setattr__(self, "prepared", {})
         object.__setattr__(self, "_order", order)
         object.__setattr__(self, "_lows", lows)
         object.__setattr__(self, "_highs", highs)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from unshuffle.catalog.files import DataFile, without_scheme
 from unshuffle.catalog.parquet_files import ParquetContents
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.frozen import dataclass
-from unshuffle.partitions import KeyColumn, KeyOrder, histogram_of_partitions, interval_of_value
+from unshuffle.partitions import KeyColumn, KeyHistogram, KeyOrder, histogram_of_partitions, interval_of_value
 from unshuffle.plan.folder_values import columns_named, folder_values, have_names
 from unshuffle.plan.logical import Scan, StoredParts
 from unshuffle.properties import Delivered, HashFunction, Partitioned, RangeFunction, RangeKey, Sorted
@@ -72,7 +73,21 @@ def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> 
     columns = columns_named(scan, names)
     if columns is None or not have_names(columns):
         return None
-    keys = tuple(KeyColumn(column.type) for column in columns)
+    found = _folders(_schema(scan), tuple(column.name for column in columns), tuple(files))
+    if found is None:
+        return None
+    layout, spread = found
+    return replace(_with_layout(scan, layout, columns, tuple(names)), spread=spread, spread_on=columns)
+
+
+# Cached, because a table of many folders is read by many queries.
+@lru_cache(maxsize=32)
+def _folders(
+    schema: Schema, names: tuple[str, ...], files: tuple[TableFile, ...]
+) -> tuple[TableLayout, KeyHistogram] | None:
+    types = dict(schema)
+    columns = [Column(0, name, types[name]) for name in names]
+    keys = tuple(KeyColumn(types[name]) for name in names)
     order = KeyOrder(keys)
     folders: dict[tuple[Any, ...], tuple[tuple[Any, ...], list[StoredFile]]] = {}
     for file in files:
@@ -84,17 +99,14 @@ def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> 
     if len(folders) < 2:
         return None
     ordered = [folders[place] for place in sorted(folders)]
-    names_in_order = tuple(SortedName(column.name) for column in columns)
-    layout = TableLayout(
-        _schema(scan),
-        names_in_order,
-        RangeFunction(tuple(RangeKey(column.type) for column in columns), tuple(values for values, _ in ordered[1:])),
-        names_in_order,
-        tuple(StoredPartition(tuple(stored)) for _, stored in ordered),
+    sorted_by = tuple(map(SortedName, names))
+    function = RangeFunction(tuple(RangeKey(key.type) for key in keys), tuple(values for values, _ in ordered[1:]))
+    partitions = tuple(StoredPartition(tuple(stored)) for _, stored in ordered)
+    layout = TableLayout(schema, sorted_by, function, sorted_by, partitions)
+    counted = zip(ordered, partitions, strict=True)
+    return layout, histogram_of_partitions(
+        keys, [(interval_of_value(values), part.rows) for (values, _), part in counted]
     )
-    counted = zip(ordered, layout.partitions, strict=True)
-    spread = histogram_of_partitions(keys, [(interval_of_value(values), part.rows) for (values, _), part in counted])
-    return replace(_with_layout(scan, layout, columns, tuple(names)), spread=spread, spread_on=columns)
 
 
 def in_buckets(scan: Scan, names: Sequence[str], buckets: int, files: Sequence[TableFile]) -> Scan | None:

@@ -95,8 +95,7 @@ def _own_layouts(
             if isinstance(layout, Partitioned):
                 yield from _follow(each, joint, place, Delivered(layout))
     counts = _counts(search, each, existing)
-    for count in counts:
-        yield from common_ranges(each, joint, count)
+    yield from common_ranges(each, joint, counts)
     for chosen in _key_sets(group, each, joint):
         for types in product(*(_types(each, key, existing) for key in chosen)):
             for count in counts:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
-from itertools import takewhile
+from itertools import product, takewhile
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -242,8 +242,10 @@ def unevenness(group: Group, layout: Partitioned) -> float | None:
     return None if share is None else max(1.0, share * layout.function.partitions)
 
 
-def common_ranges(each: Implementation, joint: CoPartitioned, count: int) -> Iterator[tuple[Partitioned, ...]]:
-    """One layout for all inputs of an operator, from the distributions of all inputs that have one."""
+def common_ranges(
+    each: Implementation, joint: CoPartitioned, counts: Sequence[int]
+) -> Iterator[tuple[Partitioned, ...]]:
+    """Layouts for all inputs of an operator, from the distributions of all inputs that have one."""
     wished: dict[tuple[int, ...], list[Spread]] = {}
     for place, child in enumerate(each.inputs):
         for spread in child.spreads:
@@ -266,7 +268,7 @@ def common_ranges(each: Implementation, joint: CoPartitioned, count: int) -> Ite
         if len(spreads) < 2 or len(together) != 1:
             continue
         # Ranges that suit all inputs together, and those that leave the parts of one of them whole.
-        for spread in (*together, *alike):
+        for spread, count in product((*together, *alike), counts):
             layout = spread.divided(len(keys), count)
             if layout is not None and all(
                 RangeKey(key.type).type == type_ for key, type_ in zip(keys, layout.function.types, strict=False)
