@@ -176,6 +176,30 @@ def connection_maps(results: dict[str, Any]) -> Iterator[Row]:
     yield what, "python benchmarks/connection_maps.py", f"{times} ({', '.join(results['shapes'])})"
 
 
+PARTITIONED = {
+    "daily": "two tables in daily folders, joined on (day, user)",
+    "three": "three tables in daily folders, joined on (day, user)",
+    "week": "two tables in daily folders, one week of ninety days",
+    "buckets": "tables of 8 and 12 buckets, joined on the bucket column",
+    "quarter": "orders by month with shipments by ship month, one quarter",
+    "months": "orders by month with shipments by ship month, all months",
+    "skewed": "monthly LEFT JOIN daily folders, one month with 60 % of the rows",
+}
+
+
+def partitioned_tables(results: dict[str, Any]) -> Iterator[Row]:
+    for query in results["suites"]["partitioned tables"]:
+        name = query["name"]
+        yield PARTITIONED[name], f"python benchmarks/partitioned_tables.py --query {name}", sides(query)
+
+
+def part_matching(results: dict[str, Any]) -> Iterator[Row]:
+    largest = [max(sizes, key=lambda size: size["parts"]) for sizes in results["shapes"].values()]
+    times = ", ".join(f"{size['match_ms']:.0f} ms" for size in largest)
+    what = f"finding which of {largest[0]['parts']:,} parts of a table can meet which of as many others"
+    yield what, "python benchmarks/part_matching.py", f"{times} ({', '.join(results['shapes'])})"
+
+
 def optimize(results: dict[str, Any]) -> Iterator[Row]:
     names = {"cpu_hours": "the CPU-hours script", "tpch": "the 22 TPC-H queries", "tpcds": "the 99 TPC-DS queries"}
     for suite, name in names.items():
@@ -192,6 +216,8 @@ ROWS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "streams": streams,
     "partition_writing": partition_writing,
     "connection_maps": connection_maps,
+    "partitioned_tables": partitioned_tables,
+    "part_matching": part_matching,
     "optimize": optimize,
 }
 

@@ -16,6 +16,7 @@ from unshuffle.catalog.type_coercion import common_type
 from unshuffle.constants import THRESHOLDS
 from unshuffle.implement import percentile_lists
 from unshuffle.implement.spark_ordering import can_stream, is_hashed
+from unshuffle.partitions import KeyColumn, KeyHistogram, histogram_of_column
 from unshuffle.plan import logical, physical
 from unshuffle.plan.expressions import AggregateCall, Call, Ref, Subquery
 from unshuffle.plan.expressions import walk as parts
@@ -91,14 +92,26 @@ class Implement:
 
 
 def _bounded_spreads(scan: logical.Scan) -> tuple[Spread, ...]:
-    """The distributions of the columns whose bounds tell which row groups have which values."""
+    """The distributions of the columns whose bounds tell which row groups have which values. The histogram of an analyzed
+    column is better than the row counts between bounds."""
     found = []
     for column in scan.columns if scan.bounds is not None else ():
-        bounds = scan.bounds.on(column) if column not in scan.spread_on[:1] and scan.bounds is not None else None
-        histogram = bounds.histogram(scan.needed) if bounds is not None and bounds.are_useful else None
-        if histogram is not None:
-            found.append(Spread((column,), histogram))
+        bounds = scan.bounds.on(column) if scan.bounds is not None and column not in scan.spread_on[:1] else None
+        if bounds is not None and bounds.are_useful:
+            histogram = _analyzed(scan, column, bounds.key) or bounds.histogram(scan.needed)
+            found += [Spread((column,), histogram)] if histogram is not None else []
     return tuple(found)
+
+
+def _analyzed(scan: logical.Scan, column: Column, key: KeyColumn) -> KeyHistogram | None:
+    """The histogram of an analyzed column, if all its rows are needed."""
+    if scan.statistics is None or scan.needed is not None:
+        return None
+    known = dict(scan.statistics.columns).get(column)
+    try:
+        return histogram_of_column(key, known, scan.statistics.rows) if known is not None else None
+    except (TypeError, ValueError):
+        return None  # the statistics hold values of another type than the column's
 
 
 def _over(expression: Any, operator: PhysicalOperator, keys: Sequence[JoinKey] = ()) -> Implementation:

@@ -77,8 +77,8 @@ class ColumnBounds:
 
     @cached_property
     def are_useful(self) -> bool:
-        """Whether most parts can be told from most others by the column."""
-        ends = [each for part in self.index.ends for each in part]
+        """Whether most parts can be told from most others by the values of the column."""
+        ends = [each for part in self.index.without_nulls.ends for each in part]
         lows, highs = sorted(low for low, _ in ends), sorted(high for _, high in ends)
         meeting = sum(bisect_left(lows, high) - bisect_right(highs, low) for low, high in ends)
         return len(ends) > 1 and meeting <= THRESHOLDS.bounds_overlap * len(ends) ** 2

@@ -13,8 +13,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle.spark.shims.catalyst import frame_of, sort_order
-from unshuffle.spark.shims.gateway import constructed, java_array, java_session, jvm, none, scala_object, sequence
+from unshuffle.spark.shims.compiled_java import java_object
+from unshuffle.spark.shims.gateway import constructed, java_class, java_session, none, sequence
 
+_CATALYST = "org.apache.spark.sql.catalyst"
 SortOrder = Sequence[tuple[str, bool, bool]]  # name, descending, NULLs first
 
 
@@ -28,11 +30,10 @@ def with_claimed_layout(
 ) -> DataFrame:
     """An RDD of Catalyst's rows as a DataFrame. The attribute `number` holds the number of a row's partition. Each partition
     is sorted by `order`."""
-    catalyst = jvm(spark).org.apache.spark.sql.catalyst
     by_name = {attribute.name(): attribute for attribute in attributes}
-    partitioning = catalyst.plans.physical.ShufflePartitionIdPassThrough(
-        catalyst.expressions.DirectShufflePartitionID(by_name[number]), rdd.getNumPartitions()
-    )
+    own_number = java_class(spark, f"{_CATALYST}.expressions.DirectShufflePartitionID")(by_name[number])
+    pass_through = java_class(spark, f"{_CATALYST}.plans.physical.ShufflePartitionIdPassThrough")
+    partitioning = pass_through(own_number, rdd.getNumPartitions())
     ordering = [
         sort_order(spark, by_name[name], descending, nulls_first)
         for name, descending, nulls_first in ((number, False, True), *order)
@@ -42,7 +43,7 @@ def with_claimed_layout(
 
 def without_layout(spark: SparkSession, attributes: Sequence[Any], rdd: Any, statistics: Any) -> DataFrame:
     """An RDD of Catalyst's rows as a DataFrame of unknown partitioning and order."""
-    unknown = jvm(spark).org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning(rdd.getNumPartitions())
+    unknown = java_class(spark, f"{_CATALYST}.plans.physical.UnknownPartitioning")(rdd.getNumPartitions())
     return _frame(spark, attributes, rdd, unknown, [], statistics)
 
 
@@ -54,7 +55,7 @@ def _frame(
     ordering: Sequence[Any],
     statistics: Any,
 ) -> DataFrame:
-    java, nothing = jvm(spark), none(spark)
+    nothing = none(spark)
     arguments = [
         sequence(spark, attributes),
         rdd,
@@ -63,34 +64,36 @@ def _frame(
         False,  # isStreaming
         nothing,  # stream
         java_session(spark),
-        java.scala.Some(statistics),  # without statistics, Spark assumes more bytes than it would ever broadcast
+        java_class(spark, "scala.Some")(
+            statistics
+        ),  # without statistics, Spark assumes more bytes than it would ever broadcast
         nothing,  # constraints
     ]
     from_checkpoint = [False]  # since Spark 4.3
-    return frame_of(spark, constructed(java.org.apache.spark.sql.execution.LogicalRDD, arguments, from_checkpoint))
+    logical_rdd = java_class(spark, "org.apache.spark.sql.execution.LogicalRDD")
+    return frame_of(spark, constructed(logical_rdd, arguments, from_checkpoint))
 
 
 def statistics(spark: SparkSession, rows: int | None, bytes: int) -> Any:
-    """Catalyst's statistics. py4j would turn a Scala BigInt into a Python int, so method handles make the BigInts inside the
-    JVM."""
-    java = jvm(spark)
-    class_of, handles = java.java.lang.Class.forName, java.java.lang.invoke.MethodHandles
-    big_int = class_of("scala.math.BigInt")
-    from_long = next(method for method in big_int.getMethods() if method.getName() == "long2bigInt")
-    filters = [handles.publicLookup().unreflect(from_long)]
+    """Catalyst's statistics. py4j would turn a Scala BigInt into a Python int, so the BigInts are made inside of the JVM."""
+    maker = java_object(spark, "unshuffle.MadeStatistics", _STATISTICS)
+    return maker.made(bytes, -1 if rows is None else rows)
 
-    def made(class_name: str, *arguments: Any) -> Any:
-        """An object whose first argument is a BigInt, made from a long."""
-        (constructor,) = class_of(class_name).getConstructors()
-        handle = handles.publicLookup().unreflectConstructor(constructor)
-        handle = handle.asType(handle.type().changeParameterType(0, big_int))
-        handle = handles.filterArguments(handle, 0, java_array(spark, java.java.lang.invoke.MethodHandle, filters))
-        return handle.invokeWithArguments(java_array(spark, java.java.lang.Object, arguments))
 
-    return made(
-        "org.apache.spark.sql.catalyst.plans.logical.Statistics",
-        bytes,
-        none(spark) if rows is None else made("scala.Some", rows),
-        scala_object(spark, "org.apache.spark.sql.catalyst.expressions.AttributeMap").empty(),
-        False,  # isRuntime
-    )
+_STATISTICS = """
+package unshuffle;
+
+import org.apache.spark.sql.catalyst.expressions.AttributeMap$;
+import org.apache.spark.sql.catalyst.plans.logical.Statistics;
+import scala.Option;
+import scala.math.BigInt;
+
+public class MadeStatistics {
+  public MadeStatistics() {}
+
+  public Object made(long bytes, long rows) {
+    Option count = rows < 0 ? Option.empty() : Option.apply(BigInt.apply(rows));
+    return new Statistics(BigInt.apply(bytes), count, AttributeMap$.MODULE$.empty(), false);
+  }
+}
+"""

@@ -32,8 +32,8 @@ from unshuffle.spark.shims.claimed_layout import SortOrder, statistics, with_cla
 from unshuffle.spark.shims.file_partitions import Piece, file_partitions
 from unshuffle.spark.shims.gateway import (
     items_of,
+    java_class,
     java_session,
-    jvm,
     none,
     scala_map,
     scala_object,
@@ -88,14 +88,17 @@ def exact_scan(
 def _relation(spark: SparkSession, schema: StructType, constants: StructType) -> Any:
     """The relation that Spark would have for the files. It lists none, because we decide which are read."""
     session, nothing, options = java_session(spark), none(spark), scala_map(spark, [])
-    datasources = jvm(spark).org.apache.spark.sql.execution.datasources
     no_cache = scala_object(spark, f"{_DATASOURCES}.NoopCache")
-    index = datasources.InMemoryFileIndex(session, sequence(spark, []), options, nothing, no_cache, nothing, nothing)
+    index = java_class(spark, f"{_DATASOURCES}.InMemoryFileIndex")(
+        session, sequence(spark, []), options, nothing, no_cache, nothing, nothing
+    )
     # Whatever the schema says, a file may contain NULLs.
     data_schema = session.parseDataType(schema.json()).asNullable()
     constant_schema = session.parseDataType(constants.json())
-    parquet = datasources.parquet.ParquetFileFormat()
-    files = datasources.HadoopFsRelation(index, constant_schema, data_schema, nothing, parquet, options, session)
+    parquet = java_class(spark, f"{_DATASOURCES}.parquet.ParquetFileFormat")()
+    files = java_class(spark, f"{_DATASOURCES}.HadoopFsRelation")(
+        index, constant_schema, data_schema, nothing, parquet, options, session
+    )
     return scala_object(spark, f"{_DATASOURCES}.LogicalRelation").apply(files, False)
 
 
@@ -118,7 +121,7 @@ def _rdd(
     ranges: RangeFilter | None,
     folder_types: Sequence[DataType],
 ) -> Any:
-    java, session = jvm(spark), java_session(spark)
+    session = java_session(spark)
     reader = files.fileFormat().buildReaderWithPartitionValues(
         session,
         files.dataSchema(),
@@ -129,12 +132,12 @@ def _rdd(
         hadoop_configuration(spark),
     )
     no_metadata = scala_map(spark, [])
-    return java.org.apache.spark.sql.execution.datasources.FileScanRDD(
+    return java_class(spark, f"{_DATASOURCES}.FileScanRDD")(
         session,
         reader,
         file_partitions(spark, partitions, files.partitionSchema().length(), ranges, folder_types),
         files.schema(),
         sequence(spark, []),
         no_metadata,
-        java.org.apache.spark.sql.catalyst.FileSourceOptions(no_metadata),
+        java_class(spark, "org.apache.spark.sql.catalyst.FileSourceOptions")(no_metadata),
     )

@@ -17,7 +17,7 @@ from pyspark.sql.types import BooleanType, ByteType, DataType, DateType, Integer
 from unshuffle.errors import InternalError
 from unshuffle.frozen import dataclass
 from unshuffle.spark.shims.compiled_java import java_object
-from unshuffle.spark.shims.gateway import jvm
+from unshuffle.spark.shims.gateway import java_class
 from unshuffle.spark.shims.hadoop import hadoop_configuration
 from unshuffle.spark.shims.range_filter import RangeFilter
 
@@ -68,7 +68,7 @@ def file_partitions(
     table.number(len(partitions))
     maker = java_object(spark, "unshuffle.FilePartitions", _FILE_PARTITIONS)
     made = maker.made(bytes(table.bytes + encoded.bytes), hadoop_configuration(spark))
-    return jvm(spark).scala.jdk.javaapi.CollectionConverters.asScala(made).toSeq()
+    return java_class(spark, "scala.jdk.javaapi.CollectionConverters").asScala(made).toSeq()
 
 
 class _Encoded:
