@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,22 @@ class RowGroupPlace:
     offset: int
     length: int
     rows: int
+
+    @property
+    def middle(self) -> int:
+        return self.offset + self.length // 2
+
+
+def parts_of_file(places: Sequence[RowGroupPlace], size: int) -> list[tuple[int, int]]:
+    """Where the part of a file begins and ends with which a reader reads each row group, and no other. Writers do not agree
+    on where exactly a row group begins, so parts meet halfway between the middles of row groups: together they are the
+    file."""
+    order = sorted(range(len(places)), key=lambda i: places[i].middle)
+    cuts = [0, *((places[i].middle + places[j].middle + 1) // 2 for i, j in pairwise(order)), size]
+    found = [(0, 0)] * len(places)
+    for at, number in enumerate(order):
+        found[number] = (cuts[at], cuts[at + 1])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

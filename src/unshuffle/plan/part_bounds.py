@@ -18,7 +18,14 @@ import numpy as np
 
 from unshuffle.catalog.files import DataFile, without_scheme
 from unshuffle.catalog.parquet_files import EXACT_FOOTERS, footers_of
-from unshuffle.catalog.row_groups import ColumnRange, RowGroupPlace, has_ranges, place_of, ranges_of_column
+from unshuffle.catalog.row_groups import (
+    ColumnRange,
+    RowGroupPlace,
+    has_ranges,
+    parts_of_file,
+    place_of,
+    ranges_of_column,
+)
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.constants import THRESHOLDS
 from unshuffle.frozen import dataclass
@@ -47,11 +54,12 @@ NULLS = interval_of_value((None,))  # the rows whose value is NULL
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A row group: its file, its number and place in it, and the values of the folder columns."""
+    """A row group: its file, where it is read from, its place there, and the values of the folder columns."""
 
     path: str
     file_bytes: int
-    number: int
+    start: int
+    end: int
     place: RowGroupPlace
     folder_values: tuple[Any, ...]
 
@@ -128,12 +136,13 @@ class PartBounds:
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """Every row group."""
+        found: list[Part] = []
         described = zip(self._found, self._paths, footers_of(self._found), self._folders, strict=True)
-        return tuple(
-            Part(path, file.size, number, place_of(footer.row_group(number)), values)
-            for file, path, footer, values in described
-            for number in range(footer.num_row_groups)
-        )
+        for file, path, footer, values in described:
+            places = [place_of(footer.row_group(number)) for number in range(footer.num_row_groups)]
+            for place, (start, end) in zip(places, parts_of_file(places, file.size), strict=True):
+                found.append(Part(path, file.size, start, end, place, values))
+        return tuple(found)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -109,13 +109,12 @@ def _pieces(parts: Sequence[tuple[Part, bool]], positions: Sequence[int]) -> lis
     found: list[Piece] = []
     before: Part | None = None
     for part, is_whole in parts:
-        end = part.place.offset + part.place.length
-        follows = before is not None and before.path == part.path and before.number + 1 == part.number
+        follows = before is not None and before.path == part.path and before.end == part.start
         if follows and found[-1].whole == is_whole:
-            found[-1] = replace(found[-1], length=end - found[-1].start)
+            found[-1] = replace(found[-1], length=part.end - found[-1].start)
         else:
             values = tuple(part.folder_values[i] for i in positions)
-            found.append(Piece(part.path, part.file_bytes, part.place.offset, part.place.length, 0, is_whole, values))
+            found.append(Piece(part.path, part.file_bytes, part.start, part.end - part.start, 0, is_whole, values))
         before = part
     return found
 
