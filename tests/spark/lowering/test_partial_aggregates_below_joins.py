@@ -28,6 +28,7 @@ from unshuffle.target import Target
 from unshuffle.verify import verify
 
 pytestmark = pytest.mark.spark
+PLANS = 1_000  # among which such plans are looked for
 GENERATED = 600 if "UNSHUFFLE_SOAK" in os.environ else 30
 CALLS = """
     sum(t.b) as s, count(t.b) as n, count(t.d) filter (where t.b > 1) as some, min(t.b) as low, max(t.d) as high, sum(t.d) as ds,
@@ -97,7 +98,7 @@ def _has_partial_states(side: PhysicalPlan) -> bool:
 
 def plans(session: Session, query: str, machine: Machine) -> Iterator[PlannedQuery]:
     script = session.pipeline.bind(query)
-    for optimized in optimize_ranked(script, 300, Options(Target(machine, is_managed=False))):
+    for optimized in optimize_ranked(script, PLANS, Options(Target(machine, is_managed=False))):
         if below_a_join(optimized):
             verify(optimized)
             yield optimized
