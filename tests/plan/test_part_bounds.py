@@ -106,3 +106,12 @@ def test_rows_of_overlapping_parts_are_added_up(tmp_path: Path) -> None:
     some = found.histogram((2,))
     assert some is not None
     assert [bucket.interval for bucket in some.buckets] == [closed_interval((300,), (399,))]
+
+
+def test_a_file_that_is_gone_has_no_bounds(tmp_path: Path) -> None:
+    pq.write_table(pa.table(keys(1, 2)), tmp_path / "0.parquet")
+    scan = Scan("t", Files((str(tmp_path),), Format("Parquet"), rows=2), (K,))
+    found = with_bounds(scan, data_files((str(tmp_path),), None), ()).bounds
+    (tmp_path / "0.parquet").unlink()
+    assert found is not None
+    assert found.on(K) is None

@@ -207,7 +207,7 @@ def connect(
     common = min(len(keys), len(outputs.keys)) if shared is None else shared
     if not 0 <= common <= min(len(keys), len(outputs.keys)):
         raise ValueError(f"keys of {len(keys)} and {len(outputs.keys)} columns cannot share {common}")
-    if any(not _alike(a, b) for a, b in zip(keys[:common], outputs.keys[:common], strict=True)):
+    if any(not are_alike(a, b) for a, b in zip(keys[:common], outputs.keys[:common], strict=True)):
         raise ValueError("shared columns must have comparable types and the same order")
     # An empty interval stays empty: widened, it would contain a whole value.
     ends = tuple(
@@ -222,7 +222,8 @@ def connect(
     return RangeConnections(outputs, common, occupied, runs, ends)
 
 
-def _alike(one: SortedKey, other: SortedKey) -> bool:
+def are_alike(one: SortedKey, other: SortedKey) -> bool:
+    """Whether two keys have comparable types and the same order."""
     same = one.descending == other.descending and one.nulls_first == other.nulls_first
     return same and kind(one.type) == kind(other.type) is not None
 

@@ -15,9 +15,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from unshuffle.catalog.files import DataFile, without_scheme
-from unshuffle.catalog.parquet_files import EXACT_FOOTERS, footers_of
+from unshuffle.catalog.parquet_files import EXACT_FOOTERS, NotParquet, footers_of
 from unshuffle.catalog.row_groups import (
     ColumnRange,
     RowGroupPlace,
@@ -42,8 +43,9 @@ from unshuffle.partitions import (
     histogram_of_partitions,
     interval_of_value,
 )
+from unshuffle.partitions.connection_map import are_alike
 from unshuffle.partitions.histograms import position
-from unshuffle.partitions.values import SortedKey, from_number, kind, number
+from unshuffle.partitions.values import from_number, number
 from unshuffle.plan.folder_values import columns_named, folder_values, have_names
 from unshuffle.plan.logical import Scan
 from unshuffle.properties import RangeFunction, RangeKey, SampledBoundaries
@@ -77,11 +79,8 @@ class ColumnBounds:
     def __init__(self, type: DataType, intervals: Sequence[Intervals], rows: Sequence[int]) -> None:
         self.key = KeyColumn(RangeKey(type).type)
         self.intervals = tuple(intervals)
+        self.index = PartitionIndex((self.key,), self.intervals)
         self._rows = tuple(rows)
-
-    @cached_property
-    def index(self) -> PartitionIndex:
-        return PartitionIndex((self.key,), self.intervals)
 
     @cached_property
     def are_useful(self) -> bool:
@@ -165,7 +164,7 @@ class PartBounds:
     def reads(self, column: Column, ranges: Ranges, needed: Sequence[int] | None) -> list[list[PartRead]] | None:
         """The parts that the task of each range must read; None if the bounds of the column do not tell."""
         bounds = self.on(column)
-        if bounds is None or not _is_alike(bounds.key, ranges.keys[0]):
+        if bounds is None or not are_alike(bounds.key, ranges.keys[0]):
             return None
         found: list[list[PartRead]] = [[] for _ in range(len(ranges))]
         for part, outputs in bounds.outputs(ranges, needed):
@@ -175,32 +174,28 @@ class PartBounds:
 
     def readers(self, column: Column, function: RangeFunction, needed: Sequence[int] | None) -> float | None:
         """How many tasks read a byte of the parts on average."""
-        bounds = self.on(column)
-        if bounds is None or isinstance(function.boundaries, SampledBoundaries):
+        if isinstance(function.boundaries, SampledBoundaries):
             return None
-        ranges = Ranges(function.keys, function.boundaries)
-        if not _is_alike(bounds.key, ranges.keys[0]):
+        reads = self.reads(column, Ranges(function.keys, function.boundaries), needed)
+        if reads is None:
             return None
-        sizes = self.sizes
-        read = sum(sizes[part] * len(outputs) for part, outputs in bounds.outputs(ranges, needed))
-        return read / max(1, self.bytes_of(needed))
+        return sum(self.sizes[each.part] for of_task in reads for each in of_task) / max(1, self.bytes_of(needed))
 
     def _read(self, column: Column) -> ColumnBounds | None:
         if not has_ranges(column.type):
             return None
+        try:
+            intervals = zip(self._intervals(column), self.parts, strict=True)
+            return ColumnBounds(column.type, [each if part.place.rows else () for each, part in intervals], self.rows)
+        except (OSError, NotParquet, pa.ArrowException, TypeError):
+            return None  # a file is gone, or has a value of another type than the column's
+
+    def _intervals(self, column: Column) -> list[Intervals]:
         if column.name in self.folder_columns:
             place = self.folder_columns.index(column.name)
-            intervals: list[Intervals] = [(interval_of_value((part.folder_values[place],)),) for part in self.parts]
-        else:
-            found = ranges_of_column(footers_of(self._found), column.name, column.type)
-            intervals = [_intervals(each) for ranges in found for each in ranges]
-        intervals = [each if part.place.rows else () for each, part in zip(intervals, self.parts, strict=True)]
-        try:
-            bounds = ColumnBounds(column.type, intervals, self.rows)
-            assert bounds.index is not None  # compares the values
-            return bounds
-        except TypeError:
-            return None  # a value of another type than the column's
+            return [(interval_of_value((part.folder_values[place],)),) for part in self.parts]
+        found = ranges_of_column(footers_of(self._found), column.name, column.type)
+        return [_intervals(each) for ranges in found for each in ranges]
 
 
 def with_bounds(scan: Scan, found: Sequence[DataFile], names: Sequence[str]) -> Scan:
@@ -223,11 +218,6 @@ def _part_bounds(
 ) -> PartBounds:
     """The same object for the same files, so that bounds are read once."""
     return PartBounds(files, paths, names, folders)
-
-
-def _is_alike(key: SortedKey, other: SortedKey) -> bool:
-    same_order = (key.descending, key.nulls_first) == (other.descending, other.nulls_first)
-    return same_order and kind(key.type) == kind(other.type)
 
 
 def _intervals(found: ColumnRange | None) -> Intervals:
