@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unshuffle.catalog.schema import Column
 from unshuffle.explain.why.layout_origin import descend
 from unshuffle.explain.why.what_if import DerivedPlan
 from unshuffle.frozen import dataclass
-from unshuffle.partitions import PartitionIndex
+from unshuffle.partitions import AllOf, Compared, TableParts, meeting_parts
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import Expression
 from unshuffle.plan.physical import PhysicalPlan
@@ -55,14 +55,20 @@ def matched_parts(plan: DerivedPlan) -> Iterator[MatchedParts]:
         sides = [_side(plan, child) for child in node.inputs]
         if len(sides) != 2 or sides[0] is None or sides[1] is None:
             continue
-        (one, column, left), (other, match, right) = sides[0], sides[1]
-        pairs = sum(map(len, left.meeting_parts_of(right)))
-        counts = (sum(map(bool, left.ends)), sum(map(bool, right.ends)))
+        (one, column), (other, match) = sides[0], sides[1]
+        keys = node.operator.keys
+        left, right = (
+            _bounded_keys(plan, child, scan, [key.columns[place] for key in keys])
+            for place, (child, scan) in enumerate(zip(node.inputs, (one, other), strict=True))
+        )
+        equal = AllOf(tuple(Compared(str(i), "<=>" if key.null_safe else "=", str(i)) for i, key in enumerate(keys)))
+        pairs = sum(map(len, meeting_parts(left, right, equal)))
+        counts = left.count, right.count
         yield MatchedParts(node, (one, other), (column, match), counts, pairs, node.inputs[0].size.partitions)
 
 
-def _side(plan: DerivedPlan, node: PhysicalPlan) -> tuple[physical.FileScan, Column, PartitionIndex] | None:
-    """The scan that an input's ranges come from, the first column of the ranges, and the parts that it reads."""
+def _side(plan: DerivedPlan, node: PhysicalPlan) -> tuple[physical.FileScan, Column] | None:
+    """The scan that an input's ranges come from, and the first column of the ranges, if it has bounds there."""
     layout = node.delivered.partitioning
     if not isinstance(layout, Partitioned) or not isinstance(layout.function, RangeFunction):
         return None
@@ -70,7 +76,17 @@ def _side(plan: DerivedPlan, node: PhysicalPlan) -> tuple[physical.FileScan, Col
     operator = origin.operator
     if not isinstance(operator, physical.FileScan) or operator.scan.bounds is None:
         return None
-    bounds = operator.scan.bounds.on(column)
-    if bounds is None:
-        return None
-    return operator, column, bounds.index.of_parts(operator.scan.needed).without_nulls
+    return (operator, column) if operator.scan.bounds.on(column) is not None else None
+
+
+def _bounded_keys(plan: DerivedPlan, node: PhysicalPlan, scan: physical.FileScan, keys: Sequence[Column]) -> TableParts:
+    """The parts that a scan reads, with the bounds of the join keys that come from it, named by their position."""
+    bounds, needed = scan.scan.bounds, scan.scan.needed
+    assert bounds is not None
+    columns = {}
+    for place, key in enumerate(keys):
+        *_, (origin, (column,)) = descend(plan, node, (key,))
+        known = bounds.on(column) if origin.operator is scan else None
+        if known is not None:
+            columns[str(place)] = known.index.of_parts(needed)
+    return TableParts(len(bounds.parts if needed is None else needed), columns)
