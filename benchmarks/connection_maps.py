@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,8 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 
+from benchmarks import timed_shapes  # noqa: E402
+from benchmarks.timed_shapes import milliseconds  # noqa: E402
 from tools import benchmark_report  # noqa: E402
 from unshuffle.partitions import (  # noqa: E402
     KeyColumn,
@@ -54,15 +55,6 @@ def prefix(count: int) -> tuple[Ranges, Ranges]:
 
 
 SHAPES: dict[str, Shape] = {"a -> a": one_column, "(a, b) -> a": prefix}
-
-
-def milliseconds(run: Callable[[], object], runs: int) -> float:
-    times = []
-    for _ in range(runs):
-        began = time.process_time_ns()
-        run()
-        times.append(time.process_time_ns() - began)
-    return min(times) / 1e6
 
 
 def all_pairs(stored: Ranges, wanted: Ranges) -> int:
@@ -106,36 +98,8 @@ TIMES = {
 }
 
 
-def show(results: dict[str, list[dict[str, Any]]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    for shape, points in results.items():
-        table = Table(title=f"{shape}, milliseconds", title_justify="left")
-        for heading in ("partitions", "connections", *TIMES.values()):
-            table.add_column(heading, justify="right")
-        for point in points:
-            times = ("-" if point[name] is None else f"{point[name]:,.1f}" for name in TIMES)
-            table.add_row(f"{point['partitions']:,}", f"{point['connections']:,}", *times)
-        Console().print(table)
-        last = points[-1]
-        met = "met" if last["map_ms"] < GOAL else "missed"
-        print(
-            f"map of {last['partitions']:,} x {last['partitions']:,}: {last['map_ms']:.1f} ms, goal {GOAL:g} ms: {met}"
-        )
-
-
-def drawn(results: dict[str, list[dict[str, Any]]], pyplot: Any) -> Any:
-    """Times over partitions."""
-    figure, axes = pyplot.subplots(1, len(results), figsize=(6 * len(results), 4.5), squeeze=False)
-    for (shape, points), plot in zip(results.items(), axes[0], strict=True):
-        for name, title in TIMES.items():
-            known = [(p["partitions"], p[name]) for p in points if p[name] is not None]
-            plot.plot([count for count, _ in known], [ms for _, ms in known], marker=".", label=title)
-        plot.axhline(GOAL, linestyle="--", color="grey", label="goal of the largest map")
-        plot.set(title=shape, xlabel="partitions on each side", ylabel="ms", xscale="log", yscale="log")
-        plot.legend(fontsize="small")
-    return figure
+def draw(results: timed_shapes.Results, pyplot: Any) -> Any:
+    return timed_shapes.drawn(results, "partitions", TIMES, GOAL, pyplot)
 
 
 def main() -> None:
@@ -144,8 +108,8 @@ def main() -> None:
     chosen = options.parse_args()
     runs = 1 if chosen.quick else 7
     results = {name: [measured(shape, count, runs) for count in SIZES] for name, shape in SHAPES.items()}
-    show(results)
-    benchmark_report.write("connection_maps", {"quick": chosen.quick, "shapes": results}, drawn, parts="shapes")
+    timed_shapes.show(results, ("partitions", "connections"), TIMES, ("map_ms", GOAL))
+    benchmark_report.write("connection_maps", {"quick": chosen.quick, "shapes": results}, draw, parts="shapes")
 
 
 if __name__ == "__main__":

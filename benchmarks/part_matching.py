@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,8 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 
+from benchmarks import timed_shapes  # noqa: E402
+from benchmarks.timed_shapes import milliseconds  # noqa: E402
 from tools import benchmark_report  # noqa: E402
 from unshuffle.partitions import KeyColumn, KeyInterval, PartitionIndex, closed_interval  # noqa: E402
 
@@ -51,15 +52,6 @@ SHAPES: dict[str, Callable[[int], tuple[Parts, Parts]]] = {
 }
 
 
-def milliseconds(run: Callable[[], object], runs: int) -> float:
-    times = []
-    for _ in range(runs):
-        began = time.process_time_ns()
-        run()
-        times.append(time.process_time_ns() - began)
-    return min(times) / 1e6
-
-
 def all_pairs(left: PartitionIndex, right: PartitionIndex) -> int:
     ends = [each for part in left.ends for each in part]
     return sum(low < end and start < high for part in right.ends for start, end in part for low, high in ends)
@@ -80,34 +72,8 @@ def measured(shape: Callable[[int], tuple[Parts, Parts]], count: int, runs: int)
 TIMES = {"build_ms": "both indexes", "match_ms": "matching", "all_pairs_ms": "all pairs"}
 
 
-def show(results: dict[str, list[dict[str, Any]]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    for shape, points in results.items():
-        table = Table(title=f"{shape}, milliseconds", title_justify="left")
-        for heading in ("parts", "pairs", *TIMES.values()):
-            table.add_column(heading, justify="right")
-        for point in points:
-            times = ("-" if point[name] is None else f"{point[name]:,.2f}" for name in TIMES)
-            table.add_row(f"{point['parts']:,}", f"{point['pairs']:,}", *times)
-        Console().print(table)
-        last = points[-1]
-        met = "met" if last["match_ms"] < GOAL else "missed"
-        print(f"{last['parts']:,} x {last['parts']:,}: {last['match_ms']:.1f} ms, goal {GOAL:g} ms: {met}")
-
-
-def drawn(results: dict[str, list[dict[str, Any]]], pyplot: Any) -> Any:
-    """Times over parts."""
-    figure, axes = pyplot.subplots(1, len(results), figsize=(5 * len(results), 4.5), squeeze=False)
-    for (shape, points), plot in zip(results.items(), axes[0], strict=True):
-        for name, title in TIMES.items():
-            known = [(p["parts"], p[name]) for p in points if p[name] is not None]
-            plot.plot([count for count, _ in known], [ms for _, ms in known], marker=".", label=title)
-        plot.axhline(GOAL, linestyle="--", color="grey", label="goal of the largest matching")
-        plot.set(title=shape, xlabel="parts on each side", ylabel="ms", xscale="log", yscale="log")
-        plot.legend(fontsize="small")
-    return figure
+def draw(results: timed_shapes.Results, pyplot: Any) -> Any:
+    return timed_shapes.drawn(results, "parts", TIMES, GOAL, pyplot)
 
 
 def main() -> None:
@@ -116,8 +82,8 @@ def main() -> None:
     chosen = options.parse_args()
     runs = 1 if chosen.quick else 7
     results = {name: [measured(shape, count, runs) for count in SIZES] for name, shape in SHAPES.items()}
-    show(results)
-    benchmark_report.write("part_matching", {"quick": chosen.quick, "shapes": results}, drawn, parts="shapes")
+    timed_shapes.show(results, ("parts", "pairs"), TIMES, ("match_ms", GOAL))
+    benchmark_report.write("part_matching", {"quick": chosen.quick, "shapes": results}, draw, parts="shapes")
 
 
 if __name__ == "__main__":
