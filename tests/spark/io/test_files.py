@@ -140,6 +140,17 @@ def test_rows_keep_their_order_over_many_parts(spark: SparkSession, tmp_path: Pa
     assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["out"]
 
 
+def test_what_a_late_attempt_of_a_task_writes_is_no_part_of_the_output(spark: SparkSession, tmp_path: Path) -> None:
+    from unshuffle.spark.io.pending_outputs import PendingOutputs
+
+    with PendingOutputs(spark) as outputs:
+        outputs.write(spark.range(2).coalesce(1).toDF("id_1"), ["id"], target(tmp_path / "out"))
+        (staging,) = tmp_path.iterdir()
+        (staging / "_temporary" / "0" / "_temporary").mkdir(parents=True)
+        outputs.commit()
+    assert parts(tmp_path / "out") == "0\n1\n"
+
+
 def test_all_outputs_or_none(spark: SparkSession, tmp_path: Path) -> None:
     from unshuffle.spark.io.pending_outputs import PendingOutputs
 

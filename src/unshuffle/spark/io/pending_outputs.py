@@ -115,6 +115,8 @@ class PendingOutputs:
     def _put_in_place(self, one: _Pending) -> None:
         if self._files.exists(one.target):
             self._files.rename(one.target, one.backup)
+        # An attempt of a task that Spark no longer needs may have written after Spark removed this folder.
+        self._files.delete(self._files.inside(one.staging, "_temporary"))
         self._files.rename(one.staging, one.target)
 
     def discard(self) -> None:
