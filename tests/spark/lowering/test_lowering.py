@@ -69,7 +69,7 @@ def test_a_plan_that_cannot_be_lowered_runs_as_plain_spark_with_a_warning(
 
 # What each query tests: one exchange for a group and a join above it; partial and final aggregates; a semi-join over an
 # exchange; an order by a column renamed above its range exchange; joins partitioned by some of their keys, by partition
-# number.
+# number; equalities in filters, which Spark makes keys of the join below.
 AS_PLANNED = [
     "select a, count(*) as n from t group by a",
     "select n, e from (select a, max(s) as n from t group by a) join u on a = e",
@@ -78,6 +78,10 @@ AS_PLANNED = [
     "select a, b, row_number() over (partition by a order by b, d, x, s) as r from t",
     "select distinct s from t union all select w from u",
     "select a, sum(m) as m from t join u on a = e and s = w group by a order by a limit 3",
+    "select a, b, n from (select a, b, sum(d) as n from t group by a, b) x join (select a as c, max(n) as m from"
+    " (select a, b, sum(d) as n from t group by a, b) group by a) y on a = c and n = m",
+    "select a, n from (select a, b + 0 as b, sum(d) as n from t group by a, b) x join (select e, max(f) as g from u"
+    " group by e) y on a = e where b = g + 0",
 ]
 
 

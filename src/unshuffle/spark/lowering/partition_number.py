@@ -6,7 +6,7 @@ only, and of keys that Spark normalizes before it hashes or compares them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan import physical
+from unshuffle.plan.expressions import Call, Ref, columns_of, walk
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.plan.sql import quote
 from unshuffle.properties import (
@@ -38,7 +39,9 @@ def numbered_layouts(optimized: PlannedQuery, spools: Spools) -> set[int]:
     """The ids of the exchanges and scans whose layout Spark knows only by the partition number."""
     numbered: set[int] = set()
     co_partitioned: list[set[int]] = []  # the sources of each operator that reads its inputs partition by partition
-    for node in (node for root in optimized.roots for node in root.walk()):
+    nodes = [node for root in optimized.roots for node in root.walk()]
+    filtered = _Equalities(nodes)
+    for node in nodes:
         operator: Any = node.operator
         if _is_stored(operator) or (isinstance(operator, physical.Exchange) and _is_by_number(operator)):
             numbered.add(id(node))
@@ -46,7 +49,9 @@ def numbered_layouts(optimized: PlannedQuery, spools: Spools) -> set[int]:
             co_partitioned.append(_input_sources(node, spools))
         if node.alternative == "pair-wise" and not isinstance(operator, physical.MultisetOperation):
             co_partitioned.append(_input_sources(node, spools))
-            if _is_null_safe(operator) or not _is_by_all_keys(node, operator.keys):
+            if (
+                _is_null_safe(operator) or not _is_by_all_keys(node, operator.keys) or filtered.are_between(*node.inputs)
+            ):
                 numbered |= co_partitioned[-1]
     return _closure(numbered, co_partitioned)
 
@@ -75,6 +80,36 @@ def _is_by_number(exchange: physical.Exchange) -> bool:
             return not isinstance(boundaries, SampledBoundaries)
         case _:
             return False
+
+
+class _Equalities:
+    """The equalities in filters. Spark moves one that compares the two sides of a join below it into the join, where it
+    becomes a key: then the join is no longer partitioned by all of its keys."""
+
+    def __init__(self, nodes: Sequence[PhysicalPlan]) -> None:
+        self._pairs: list[tuple[frozenset[Column], frozenset[Column]]] = []
+        self._computed_from: dict[Column, frozenset[Column]] = {}
+        for node in nodes:
+            match node.operator:
+                case physical.Filter(predicate=predicate):
+                    calls = [each for each in walk(predicate) if isinstance(each, Call) and each.function in ("=", "<=>")]
+                    self._pairs += [(columns_of(each.arguments[0]), columns_of(each.arguments[1])) for each in calls]
+                case physical.Project(outputs=outputs):
+                    made = {column: columns_of(e) for column, e in outputs if e != Ref(column)}
+                    self._computed_from.update(made)
+
+    def are_between(self, left: PhysicalPlan, right: PhysicalPlan) -> bool:
+        sides = frozenset(left.columns), frozenset(right.columns)
+        return any(
+            self._reach(one, sides[0]) and self._reach(other, sides[1])
+            for pair in self._pairs
+            for one, other in (pair, pair[::-1])
+        )
+
+    def _reach(self, columns: Iterable[Column], wanted: frozenset[Column]) -> bool:
+        return any(
+            column in wanted or self._reach(self._computed_from.get(column, ()), wanted) for column in columns
+        )
 
 
 def _is_null_safe(operator: Any) -> bool:
