@@ -50,7 +50,9 @@ def numbered_layouts(optimized: PlannedQuery, spools: Spools) -> set[int]:
         if node.alternative == "pair-wise" and not isinstance(operator, physical.MultisetOperation):
             co_partitioned.append(_input_sources(node, spools))
             if (
-                _is_null_safe(operator) or not _is_by_all_keys(node, operator.keys) or filtered.are_between(*node.inputs)
+                _is_null_safe(operator)
+                or not _is_by_all_keys(node, operator.keys)
+                or filtered.are_between(*node.inputs)
             ):
                 numbered |= co_partitioned[-1]
     return _closure(numbered, co_partitioned)
@@ -92,7 +94,9 @@ class _Equalities:
         for node in nodes:
             match node.operator:
                 case physical.Filter(predicate=predicate):
-                    calls = [each for each in walk(predicate) if isinstance(each, Call) and each.function in ("=", "<=>")]
+                    calls = [
+                        each for each in walk(predicate) if isinstance(each, Call) and each.function in ("=", "<=>")
+                    ]
                     self._pairs += [(columns_of(each.arguments[0]), columns_of(each.arguments[1])) for each in calls]
                 case physical.Project(outputs=outputs):
                     made = {column: columns_of(e) for column, e in outputs if e != Ref(column)}
@@ -107,9 +111,7 @@ class _Equalities:
         )
 
     def _reach(self, columns: Iterable[Column], wanted: frozenset[Column]) -> bool:
-        return any(
-            column in wanted or self._reach(self._computed_from.get(column, ()), wanted) for column in columns
-        )
+        return any(column in wanted or self._reach(self._computed_from.get(column, ()), wanted) for column in columns)
 
 
 def _is_null_safe(operator: Any) -> bool:
