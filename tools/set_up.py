@@ -81,6 +81,8 @@ def _virtual_environment() -> Path:
         return python
     if not _works([sys.executable, "-c", "import ensurepip, venv"]):
         _install_venv_module()
+    if VENV.is_symlink():
+        VENV.unlink()  # another folder's, which `--clear` would empty
     say(f"making .venv with Python {sys.version.split()[0]}")
     if _run([sys.executable, "-m", "venv", "--clear", VENV]) != 0:
         raise SetupError("The virtual environment could not be made; the reason is above.")
