@@ -1,7 +1,8 @@
 """Layouts that Spark must know by the partition number, because it does not see them by columns.
 
-These are the layouts of stored rows and of ranges that we choose, of a join whose inputs are partitioned by some of its keys
-only, and of keys that Spark normalizes before it hashes or compares them.
+These are the layouts of ranges that we choose for an exchange, of a join whose inputs are partitioned by some of its keys
+only, and of keys that Spark normalizes before it hashes or compares them; and of stored rows, unless all operators over them
+can use the columns that they are stored by (`shims.function_partitioning`).
 """
 
 from __future__ import annotations
@@ -40,21 +41,27 @@ def numbered_layouts(optimized: PlannedQuery, spools: Spools) -> set[int]:
     numbered: set[int] = set()
     co_partitioned: list[set[int]] = []  # the sources of each operator that reads its inputs partition by partition
     nodes = [node for root in optimized.roots for node in root.walk()]
+    stored = {id(node) for node in nodes if _is_stored(node.operator)}
     filtered = _Equalities(nodes)
     for node in nodes:
         operator: Any = node.operator
-        if _is_stored(operator) or (isinstance(operator, physical.Exchange) and _is_by_number(operator)):
+        if isinstance(operator, physical.Exchange) and _is_by_number(operator):
             numbered.add(id(node))
+        if id(node) in stored and not _is_known_by_columns(node):
+            numbered.add(id(node))
+        sources = _input_sources(node, spools)
+        if not _reads_columns(node):
+            numbered |= sources & stored
         if node.alternative == "partition-wise":
-            co_partitioned.append(_input_sources(node, spools))
+            co_partitioned.append(sources)
         if node.alternative == "pair-wise" and not isinstance(operator, physical.MultisetOperation):
-            co_partitioned.append(_input_sources(node, spools))
-            if (
-                _is_null_safe(operator)
-                or not _is_by_all_keys(node, operator.keys)
-                or filtered.are_between(*node.inputs)
-            ):
-                numbered |= co_partitioned[-1]
+            co_partitioned.append(sources)
+            if sources <= stored:
+                is_numbered = not _is_on_layout(node, operator.keys)
+            else:  # a function of columns, as Spark knows it of scans, is not compatible with a hash
+                is_by_all_keys = _is_by_all_keys(node, operator.keys) and not filtered.are_between(*node.inputs)
+                is_numbered = bool(sources & stored) or _is_null_safe(operator) or not is_by_all_keys
+            numbered |= sources if is_numbered else set()
     return _closure(numbered, co_partitioned)
 
 
@@ -65,6 +72,58 @@ def _closure(numbered: set[int], co_partitioned: Sequence[set[int]]) -> set[int]
         if not incomplete:
             return numbered
         numbered = numbered.union(*incomplete)
+
+
+def _is_known_by_columns(scan: PhysicalPlan) -> bool:
+    """Whether Spark can compute the number of a row's partition from columns as it reads them."""
+    layout = scan.delivered.partitioning
+    if not isinstance(layout, Partitioned) or not set(layout.columns) <= set(scan.columns):
+        return False
+    types = [column.type for column in layout.columns]
+    if any(t is None or pa.types.is_floating(t) or pa.types.is_nested(t) for t in types):
+        return False  # Spark normalizes such keys before it compares them
+    match layout.function:
+        case HashFunction(types=hashed, family=family):
+            return family == "spark" and list(hashed) == types
+        case RangeFunction(boundaries=boundaries):
+            return not isinstance(boundaries, SampledBoundaries)
+        case _:
+            return False
+
+
+_READS_COLUMNS = (
+    physical.FileScan,
+    physical.Filter,
+    physical.Project,
+    physical.LocalSort,
+    physical.HashAggregate,
+    physical.SortAggregate,
+    physical.HashJoin,
+    physical.MergeJoin,
+)
+
+
+def _reads_columns(node: PhysicalPlan) -> bool:
+    """Whether an operator over stored partitions needs nothing but their columns to be run as planned."""
+    if isinstance(node.operator, physical.Exchange):
+        return node.operator.readers is None
+    is_targeted = any(isinstance(each.delivered.partitioning, TargetedBroadcast) for each in node.inputs)
+    return isinstance(node.operator, _READS_COLUMNS) and not is_targeted
+
+
+def _is_on_layout(node: PhysicalPlan, keys: Sequence[JoinKey]) -> bool:
+    """Whether a join compares the columns that both inputs are partitioned by, as they are."""
+    layouts = [child.delivered.partitioning for child in node.inputs]
+    if not all(isinstance(layout, Partitioned) for layout in layouts):
+        return False
+    compared = [key for key in keys if not key.null_safe and not key.is_cast(0) and not key.is_cast(1)]
+
+    def is_key(key: JoinKey, columns: Sequence[Column]) -> bool:
+        sides = zip(node.inputs, key.columns, columns, strict=True)
+        return all(one == other or child.facts.equal(one, other) for child, one, other in sides)
+
+    pairs = zip(*(layout.columns for layout in layouts if isinstance(layout, Partitioned)), strict=True)
+    return all(any(is_key(key, pair) for key in compared) for pair in pairs)
 
 
 def _is_stored(operator: Any) -> bool:

@@ -1,20 +1,25 @@
 """DataFrames of our own RDDs, with a layout that is claimed to Catalyst.
 
 The claim: a row with number p is in partition p, and each partition is sorted. Catalyst believes it and then adds neither
-exchanges nor sorts: an aggregate or join with the number among its keys finds its rows together. So a claim must be true.
-If such rows occur on both sides of a self-join, Spark renames their attributes, and those in the claim with them.
+exchanges nor sorts: an aggregate or join with the number among its keys, or the columns that it is computed from, finds its
+rows together. So a claim must be true. If such rows occur on both sides of a self-join, Spark renames their attributes, and
+those in the claim with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.spark.shims.catalyst import frame_of, sort_order
 from unshuffle.spark.shims.compiled_java import java_object
+from unshuffle.spark.shims.function_partitioning import function_partitioning
 from unshuffle.spark.shims.gateway import constructed, java_class, java_session, none, sequence
+from unshuffle.spark.shims.range_number import number_expression
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 SortOrder = Sequence[tuple[str, bool, bool]]  # name, descending, NULLs first
@@ -39,6 +44,28 @@ def with_claimed_layout(
         for name, descending, nulls_first in ((number, False, True), *order)
     ]
     return _frame(spark, attributes, rdd, partitioning, ordering, statistics)
+
+
+def with_layout_by_columns(
+    spark: SparkSession,
+    attributes: Sequence[Any],
+    rdd: Any,
+    columns: Sequence[str],
+    function: HashFunction | RangeFunction,
+    order: SortOrder,
+    statistics: Any,
+) -> DataFrame:
+    """An RDD of Catalyst's rows as a DataFrame. A row is in the partition that the function of its columns gives."""
+    by_name = {attribute.name(): attribute for attribute in attributes}
+    number = number_expression(spark, [by_name[name] for name in columns], function)
+    partitioning = function_partitioning(spark, _text(function), number, rdd.getNumPartitions())
+    ordering = [sort_order(spark, by_name[name], descending, first) for name, descending, first in order]
+    return _frame(spark, attributes, rdd, partitioning, ordering, statistics)
+
+
+def _text(function: HashFunction | RangeFunction) -> str:
+    """What tells partition functions apart; short, because there may be thousands of boundaries."""
+    return sha256(repr(function).encode()).hexdigest()
 
 
 def without_layout(spark: SparkSession, attributes: Sequence[Any], rdd: Any, statistics: Any) -> DataFrame:

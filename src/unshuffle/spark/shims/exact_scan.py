@@ -27,8 +27,9 @@ from pyspark.sql.types import (
 )
 
 from unshuffle.plan.sql import quote
+from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.spark.shims.catalyst import frame_of, query_execution
-from unshuffle.spark.shims.claimed_layout import SortOrder, statistics, with_claimed_layout
+from unshuffle.spark.shims.claimed_layout import SortOrder, statistics, with_claimed_layout, with_layout_by_columns
 from unshuffle.spark.shims.file_partitions import Piece, file_partitions
 from unshuffle.spark.shims.gateway import (
     items_of,
@@ -54,6 +55,7 @@ def exact_scan(
     folder_columns: StructType | None = None,
     belongs: Column | RangeFilter | None = None,
     predicate: Column | None = None,
+    by: tuple[Sequence[str], HashFunction | RangeFunction] | None = None,
     order: SortOrder = (),
     rows: int | None = None,
     bytes: int | None = None,
@@ -63,7 +65,8 @@ def exact_scan(
 
     `belongs` is the number of the partition that a row belongs to, or the ranges of the partitions. Other rows of pieces that
     are not whole are filtered out. `predicate` is pushed into the reader as far as Spark can, and is applied. `order` is how
-    the rows of each logical partition are sorted, and is not checked. `rows` and `bytes` are the size of all pieces; by
+    the rows of each logical partition are sorted, and is not checked. Nor is `by`: the columns and the function that give the
+    number; without it, Spark knows of the number alone. `rows` and `bytes` are the size of all pieces; by
     default, bytes are those of the files."""
     whole = f"{number}_whole"
     constants = [StructField(number, IntegerType(), False)]
@@ -76,7 +79,11 @@ def exact_scan(
     filters = _pushed_filters(spark, relation, predicate)
     rdd = _rdd(spark, relation.relation(), filters, partitions, ranges, [field.dataType for field in folders])
     size = sum(piece.length for pieces in partitions for piece in pieces) if bytes is None else bytes
-    frame = with_claimed_layout(spark, attributes, rdd, number, order, statistics(spark, rows, size))
+    known = statistics(spark, rows, size)
+    if by is None:
+        frame = with_claimed_layout(spark, attributes, rdd, number, order, known)
+    else:
+        frame = with_layout_by_columns(spark, attributes, rdd, *by, order, known)
     if predicate is not None:
         frame = frame.where(predicate)
     if belongs is None:

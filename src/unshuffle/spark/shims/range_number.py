@@ -60,6 +60,14 @@ def range_number(spark: SparkSession, columns: Sequence[Column], function: Range
     return _column(spark, range_code(spark, function), columns)
 
 
+def number_expression(spark: SparkSession, columns: Sequence[Any], function: HashFunction | RangeFunction) -> Any:
+    """Catalyst's expression for the number of a row's partition, modulo their number. The columns are Catalyst's attributes
+    and have the types of the function."""
+    if isinstance(function, RangeFunction):
+        return range_code(spark, function).over(spark, columns)
+    return _hash(spark, columns)
+
+
 def reach_numbers(spark: SparkSession, columns: Sequence[Column], function: RangeFunction) -> tuple[Column, Column]:
     """The numbers of the first and the last range that can contain rows with these values of the first keys."""
     if not 0 < len(columns) < function.arity:
@@ -109,8 +117,12 @@ def hash_number(spark: SparkSession, columns: Sequence[Column], function: HashFu
         raise InternalError(f"Spark does not hash by {function.family}")
     typed = [_normalized(column, type_) for column, type_ in zip(columns, function.types, strict=True)]
     expressions = [expression_of(spark, column) for column in typed]
+    return F.pmod(column_of(spark, _hash(spark, expressions)), F.lit(function.partitions))
+
+
+def _hash(spark: SparkSession, expressions: Sequence[Any]) -> Any:
     java_hash = jvm(spark).org.apache.spark.sql.catalyst.expressions.CollationAwareMurmur3Hash
-    return F.pmod(column_of(spark, java_hash(sequence(spark, expressions))), F.lit(function.partitions))
+    return java_hash(sequence(spark, expressions))
 
 
 def _normalized(column: Column, type_: DataType) -> Column:

@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 def file_scan(
     lowering: Lowering, node: PhysicalPlan, operator: physical.FileScan, predicate: Expression | None = None
 ) -> Lowered:
-    """Files. The layout of a structured stream is carried by the partition number; `predicate` may skip some of its rows."""
-    if not isinstance(operator.layout.partitioning, Partitioned | PrefixPartitioned):
+    """Files. Stored partitions are known to Spark by their columns or by the partition number; `predicate` may skip some of
+    their rows."""
+    layout = operator.layout.partitioning
+    if not isinstance(layout, Partitioned | PrefixPartitioned):
         return _leaf(node, lowering.sql(operator.scan))
     number = lowering.new_number()
+    if id(node) not in lowering.numbered_layouts:
+        frame = sstream_scan.rows(lowering.spark, operator, number.spark_name, predicate, is_known_by_columns=True)
+        return Lowered(lowering.select_from(frame.drop(number.spark_name)), layout.columns)
     frame = sstream_scan.rows(lowering.spark, operator, number.spark_name, predicate)
     return numbered(lowering.select_from(frame), number, is_sorted_by_number=bool(operator.layout.local))
 

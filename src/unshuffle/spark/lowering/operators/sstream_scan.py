@@ -36,8 +36,15 @@ def can_push_down(predicate: Expression) -> bool:
     return is_deterministic(predicate) and not any(isinstance(part, Subquery | Opaque) for part in walk(predicate))
 
 
-def rows(spark: SparkSession, operator: physical.FileScan, number: str, predicate: Expression | None) -> DataFrame:
-    """The rows that may satisfy the predicate, under the plan's column names, with their partition number."""
+def rows(
+    spark: SparkSession,
+    operator: physical.FileScan,
+    number: str,
+    predicate: Expression | None,
+    is_known_by_columns: bool = False,
+) -> DataFrame:
+    """The rows that may satisfy the predicate, under the plan's column names, with their partition number. Spark knows their
+    partitions by that number, or by the columns that it is computed from."""
     scan, layout = operator.scan, operator.layout.partitioning
     if not isinstance(layout, Partitioned | PrefixPartitioned):
         raise InternalError(f"{scan.label} is not read in partitions")
@@ -57,6 +64,7 @@ def rows(spark: SparkSession, operator: physical.FileScan, number: str, predicat
         folder_columns=_schema(scan, [read[name] for name in in_folders]),
         belongs=_membership(spark, scan.label, layout, function, number) if is_filtered else None,
         predicate=_column(spark, predicate) if predicate is not None else None,
+        by=_by(layout) if is_known_by_columns else None,
         order=[
             (key.column.name, key.descending, key.nulls_first)
             for key in operator.layout.local
@@ -67,6 +75,12 @@ def rows(spark: SparkSession, operator: physical.FileScan, number: str, predicat
     )
     named = (F.col(quote(each.name)).alias(each.spark_name) for each in scan.columns)
     return frame.select(*named, F.col(number))
+
+
+def _by(layout: Partitioned | PrefixPartitioned) -> tuple[list[str], HashFunction | RangeFunction]:
+    if not isinstance(layout.function, HashFunction | RangeFunction):
+        raise InternalError(f"Spark cannot compute {layout.function}")
+    return [each.name for each in layout.columns], layout.function
 
 
 Tasks = tuple[HashFunction | RangeFunction, list[list[Piece]]]  # a partition function, and what the task of each reads
