@@ -135,7 +135,8 @@ class ScopeParser(ClauseParser):
         self._need("USING", "the path of EXTRACT")
         using = self._using()
         keys, depends = self._constraints()
-        return ExtractBody(columns, path, using, keys, depends)
+        parts = self._parts() if self._take("PARTITIONED", "BY") else ()
+        return ExtractBody(columns, path, using, keys, depends, parts)
 
     def _reduce(self) -> ReduceBody:
         rowset = self._input("REDUCE")
