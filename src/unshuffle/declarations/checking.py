@@ -168,8 +168,9 @@ def _files_to_read(declared: DeclaredConstraint, scan: Scan) -> list[DataFile]:
     listed = files.data_files(scan.files.paths, scan.files.base)
     if not isinstance(declared.constraint, DeclaredPartitions):
         return listed
+    paths = [files.absolute(file.path) for file in listed]
     parts = declared.constraint.parts
-    return [file for file in listed if any(part.covers(file.path) for part in parts)]
+    return [file for file, path in zip(listed, paths, strict=True) if any(part.covers(path) for part in parts)]
 
 
 def _listed(paths: Sequence[str]) -> list[DataFile] | None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from unshuffle.catalog.constraints.constraint import PartCondition
-from unshuffle.catalog.files import DataFile, without_scheme
+from unshuffle.catalog.files import DataFile, absolute, without_scheme
 from unshuffle.catalog.parquet_files import EXACT_FOOTERS, NotParquet, footers_of
 from unshuffle.catalog.row_groups import (
     ColumnRange,
@@ -175,7 +175,11 @@ class PartBounds:
         )
 
     def has_files_of(self, declared: PartCondition) -> bool:
-        return any(declared.covers(file.path) for file in self._found)
+        return any(map(declared.covers, self._absolute_paths))
+
+    @cached_property
+    def _absolute_paths(self) -> tuple[str, ...]:
+        return tuple(absolute(file.path) for file in self._found)
 
     def is_declared(self, column: Column) -> bool:
         """Whether a declared condition bounds the column in a part."""
@@ -186,8 +190,9 @@ class PartBounds:
         """The declared conditions of each file that has some, by where it is read from. A table may have a default value for
         a column that a file lacks, so such a file has none."""
         found: dict[str, Expression] = {}
-        for file, path, footer in zip(self._found, self._paths, footers_of(self._found), strict=True):
-            covering = [each.expression for each in self._declared if each.expression and each.covers(file.path)]
+        described = zip(self._absolute_paths, self._paths, footers_of(self._found), strict=True)
+        for place, path, footer in described if self._declared else ():
+            covering = [each.expression for each in self._declared if each.expression and each.covers(place)]
             columns = {*footer.schema.to_arrow_schema().names, *self.folder_columns} if covering else set()
             known = [each for each in covering if all(column.name in columns for column in columns_of(each))]
             if known:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from unshuffle.catalog.files import absolute
 from unshuffle.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ class PartCondition:
     text: str
     expression: Expression | None = field(default=None, compare=False, repr=False)
 
-    def covers(self, file: str) -> bool:
-        path = absolute(file)
+    def covers(self, path: str) -> bool:
+        """Whether the file at an absolute path is in the part."""
         return path == self.path or path.startswith(self.path + "/")
 
     def __str__(self) -> str:

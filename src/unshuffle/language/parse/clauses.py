@@ -135,6 +135,13 @@ class ClauseParser(ScopeSqlParser):
                 return False
         return False
 
+    def _partitioned_by(self) -> bool:
+        """Consumes PARTITIONED BY, which sqlglot makes one token of."""
+        is_next = bool(self._curr) and self._curr.text.upper().split() == ["PARTITIONED", "BY"]
+        if is_next:
+            self._advance()
+        return is_next
+
     def _parts(self) -> tuple[PartSpec, ...]:
         self._need("(", "PARTITIONED BY")
         parts = [self._part()]

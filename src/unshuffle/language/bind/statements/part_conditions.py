@@ -44,9 +44,10 @@ def _part_from_python(path: object, condition: object) -> PartSpec:
         kinds = f"{type(path).__name__} and {type(condition).__name__}"
         raise DeclarationProblem(f"a part and its condition are {kinds}, not a path and a text")
     source = Source(f"<condition of {str(path)!r}>", condition)
-    span = source.span(0, max(1, len(condition)))
+    where = Source("<part>", str(path)).span(0, len(str(path)))
     # In Python a path is written without parameters; @@ is a plain @.
-    return PartSpec(Text(str(path).replace("@", "@@"), span), parse_expression(source, 0, len(condition)), span)
+    text = Text(str(path).replace("@", "@@"), where)
+    return PartSpec(text, parse_expression(source, 0, len(condition)), source.span(0, len(condition)))
 
 
 def bind_parts(
