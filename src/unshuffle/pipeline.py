@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unshuffle.catalog.constraints.constraint import DeclaredPartitions
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.connection import Connection, warn_user
@@ -30,7 +31,7 @@ from unshuffle.errors import (
     UserError,
     did_you_mean,
 )
-from unshuffle.language.bind.script import bind, bind_stream, bind_table
+from unshuffle.language.bind.script import bind, bind_partitions, bind_stream, bind_table
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.language.parse.preprocess import read_source
 from unshuffle.operators import Combiner, Extractor, Outputter, Processor, Reducer
@@ -180,6 +181,10 @@ class Pipeline:
     def bind_table(self, table: str | Path) -> Any:
         """A table that queries know by name, or Parquet files by their path."""
         return bind_table(table, self._tables, self._environment(), self.catalog)
+
+    def bind_partitions(self, conditions: Mapping[str | Path, str], rowset: Any, table: str) -> DeclaredPartitions:
+        """Conditions on parts of a table that was bound by `bind_table`."""
+        return bind_partitions(conditions, rowset, table, self._environment())
 
     def _stream_scan(self, path: str) -> Any:
         return self.bind_sstream(path).outputs[0].plan

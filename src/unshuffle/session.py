@@ -6,7 +6,7 @@ settings. Where our plans cannot run (an untested Spark version, Spark Connect),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import local
@@ -266,6 +266,16 @@ class Session:
         `declare_key`."""
         left, right = ((each,) if isinstance(each, str) else tuple(each) for each in (determinant, dependent))
         self._declare(table, DeclaredDependency(left, right), check)
+
+    def declare_partitions(
+        self, table: str | Path, conditions: Mapping[str | Path, str], *, check: CheckMode = "data"
+    ) -> None:
+        """Declares conditions on parts of a table: `{"orders/2024": "day >= '2024-01-01' AND day < '2025-01-01'"}`. A part is
+        a file or folder of the table, and its condition is true for all its rows. Parts that are not named may have any
+        rows. The conditions replace those that were declared on the table before. See `declare_key`."""
+        rowset = self.pipeline.bind_table(table)
+        constraint = self.pipeline.bind_partitions(conditions, rowset, str(table))
+        self.pipeline.declarations.declare(str(table), rowset, constraint, check)
 
     def _declare(self, table: str | Path, constraint: Constraint, check: CheckMode) -> None:
         self.pipeline.declarations.declare(str(table), self.pipeline.bind_table(table), constraint, check)

@@ -23,8 +23,17 @@ from hypothesis import strategies as st
 from tests.support.drawn_columns import drawn_column
 from unshuffle import cli
 from unshuffle.catalog.constraints import counterexamples, row_hashes
-from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
+from unshuffle.catalog.constraints.check_results import CheckResult, CheckResults, check_results_path
+from unshuffle.catalog.constraints.constraint import (
+    Constraint,
+    DeclaredDependency,
+    DeclaredKey,
+    DeclaredPartitions,
+    PartCondition,
+)
 from unshuffle.catalog.constraints.counterexamples import Counterexamples, find_counterexamples
+from unshuffle.catalog.files import data_files
+from unshuffle.catalog.statistics.file_fingerprints import fingerprints
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.declarations import Declarations
 from unshuffle.errors import DeclarationProblem, FileProblem, NameProblem, Source, UserError
@@ -575,3 +584,18 @@ def test_constraints_are_checked_as_declared_before_column_pruning(tmp_path: Pat
         session.explain(file, why=True)
     kept = json.loads((tmp_path / "_t.parquet.checks.json").read_text())
     assert sorted((each["from"], each["to"]) for each in kept["checks"]) == [(["a"], ["b"]), (["b"], ["c"])]
+
+
+def test_checks_of_conditions_on_parts_are_stored_as_text(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "t" / "0.parquet")
+    listed = data_files([str(tmp_path / "t")])
+    parts = (PartCondition(f"{tmp_path}/t", "(a > 0)"), PartCondition(f"{tmp_path}/t/0.parquet", "(a = 'é')"))
+    place = check_results_path(str(tmp_path / "t"), None)
+    assert place == tmp_path / "t" / "_unshuffle" / "_checks.json"
+    results = CheckResults(str(tmp_path / "t"), place)
+    results.add(CheckResult(DeclaredPartitions(parts, ("a",)), "Parquet", fingerprints(listed, str(tmp_path / "t"))))
+    again = CheckResults(str(tmp_path / "t"), place)
+    assert again.holds(DeclaredPartitions(parts, ("a",)), "Parquet", listed)
+    assert not again.holds(DeclaredPartitions(parts[:1], ("a",)), "Parquet", listed)
+    assert data_files([str(tmp_path / "t"), str(tmp_path / "t" / "_unshuffle")]) == listed  # also as `t/*` lists it

@@ -66,7 +66,9 @@ def test_a_filter_needs_the_parts_that_may_satisfy_it(orders: Scan) -> None:
     assert needed(prune_parts(Filter(orders, both), CONTEXT)) == (0, 2)
     either = connect("or", [call("=", k, 2), call("=", k, 29)])
     assert needed(prune_parts(Filter(orders, either), CONTEXT)) == (0, 2)
-    assert prune_parts(Filter(orders, call("or", call("=", k, 2), call("abs", k))), CONTEXT) is None
+    assert needed(prune_parts(Filter(orders, call("isnull", k)), CONTEXT)) == (1, 4)
+    assert needed(prune_parts(Filter(orders, call("or", call("=", k, 2), call("abs", k))), CONTEXT)) == (0, 1, 2, 5)
+    assert prune_parts(Filter(orders, call("or", call("=", k, 2), call("coalesce", k, 1))), CONTEXT) is None
 
 
 def joined(left: Plan, right: Plan, condition: Expression, kind: JoinKind = JoinKind.INNER) -> tuple[Plan, Plan]:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from unshuffle.catalog.constraints.constraint import PartCondition
 from unshuffle.catalog.files import data_files
 from unshuffle.catalog.schema import Column
-from unshuffle.partitions import EVERYTHING, Ranges, closed_interval, interval_of_value
+from unshuffle.partitions import EVERYTHING, Cut, KeyInterval, Ranges, closed_interval, interval_of_value
+from unshuffle.plan.expressions import Call, Literal, Ref, connect
 from unshuffle.plan.logical import Files, Format, Scan
 from unshuffle.plan.part_bounds import NULLS, PartBounds, with_bounds
 from unshuffle.properties import RangeFunction, RangeKey
@@ -115,3 +117,75 @@ def test_a_file_that_is_gone_has_no_bounds(tmp_path: Path) -> None:
     (tmp_path / "0.parquet").unlink()
     assert found is not None
     assert found.on(K) is None
+
+
+def condition(path: Path, *comparisons: tuple[str, Column, int | None]) -> PartCondition:
+    parts = [
+        Call(name, (Ref(column), Literal(value, INT)) if name != "isnull" else (Ref(column),), pa.bool_())
+        for name, column, value in comparisons
+    ]
+    return PartCondition(str(path), " ".join(map(str, comparisons)), connect("and", parts))
+
+
+def test_declared_conditions_narrow_what_footers_say(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for number, values in enumerate(([1, 5, None], [6, 9], [None, 12])):
+        pq.write_table(pa.table(keys(*values)), tmp_path / "a" / f"{number}.parquet", write_statistics=number == 0)
+    found = bounds(tmp_path)
+    narrowed = found.narrowed(
+        (
+            condition(tmp_path / "a" / "0.parquet", ("<", K, 4)),
+            condition(tmp_path / "a" / "1.parquet", (">=", K, 6), ("<", K, 10)),
+            condition(tmp_path / "b", ("=", K, 100)),
+        )
+    )
+    on_k = narrowed.on(K)
+    assert on_k is not None
+    assert on_k.intervals == (
+        (KeyInterval(Cut((1,)), Cut((4,))),),  # not NULL, which is not less than 4
+        (KeyInterval(Cut((6,)), Cut((10,))),),
+        (EVERYTHING,),
+    )
+    assert narrowed.is_declared(K)
+    assert not found.is_declared(K)
+    assert not narrowed.is_declared(D)
+    assert narrowed.on(Column(9, "k", pa.int32())) is not None  # read as another type: nothing is known of it
+    assert not narrowed.is_declared(Column(9, "k", pa.int32()))
+    whole = found.narrowed((condition(tmp_path, (">", K, 2)), condition(tmp_path / "a", ("<", K, 8)))).on(K)
+    assert whole is not None
+    assert whole.intervals[2] == (KeyInterval(Cut((2,), after=True), Cut((8,))),)  # both are true
+
+
+def test_conditions_with_other_columns_of_the_same_numbers_are_others(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1], "j": [7]}), tmp_path / "0.parquet", write_statistics=False)
+    other = Column(K.id, "j", INT)
+    found = bounds(tmp_path, columns=(K,))
+    one = PartCondition(str(tmp_path), "k = 1", Call("=", (Ref(K), Literal(1, INT)), pa.bool_()))
+    two = PartCondition(str(tmp_path), "j = 7", Call("=", (Ref(other), Literal(7, INT)), pa.bool_()))
+    assert found.narrowed((one,)).is_declared(K)
+    assert not found.narrowed((two,)).is_declared(K)
+    assert found.narrowed((one,)) is found.narrowed((one,))  # so that footers are read once
+
+
+def test_a_file_without_a_column_has_no_condition_on_it(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"j": [7]}), tmp_path / "0.parquet")
+    found = bounds(tmp_path, columns=(K,))
+    assert not found.narrowed((condition(tmp_path, ("isnull", K, None)),)).is_declared(K)
+
+
+def test_histograms_of_declared_intervals(tmp_path: Path) -> None:
+    for number, values in enumerate(([1, 2], [11, 12], [21, 25])):
+        pq.write_table(pa.table(keys(*values)), tmp_path / f"{number}.parquet", write_statistics=False)
+    found = bounds(tmp_path)
+    files = [tmp_path / f"{number}.parquet" for number in range(3)]
+    one_sided = (condition(files[0], ("<", K, 10)), condition(files[1], (">=", K, 10), ("<", K, 20)))
+    on_k = found.narrowed((*one_sided, condition(files[2], (">=", K, 20)))).on(K)
+    assert on_k is not None
+    assert on_k.are_useful
+    histogram = on_k.histogram()
+    assert histogram is not None
+    assert [each.rows for each in histogram.buckets] == [2, 2, 2]
+    assert on_k.ends((0, 1)) is None
+    unknown = found.narrowed(one_sided).on(K)
+    assert unknown is not None
+    assert unknown.histogram() is None  # the third part may have any value

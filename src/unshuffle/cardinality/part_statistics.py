@@ -17,6 +17,7 @@ from unshuffle.catalog.statistics.table_statistics import ColumnStatistics, Equi
 from unshuffle.partitions import KeyHistogram
 from unshuffle.partitions.values import number
 from unshuffle.plan.logical import Scan
+from unshuffle.plan.predicate_intervals import NULLS, is_closed
 
 
 def statistics_of_parts(scan: Scan, known: TableStatistics) -> TableStatistics:
@@ -56,7 +57,9 @@ def _equi_depth(counted: KeyHistogram, distinct: float) -> EquiDepthHistogram | 
     """The rows between bounds as the histogram of a column. Its buckets have as many values as are between their bounds, or
     proportionally fewer."""
     (key,) = counted.keys
-    buckets = [each for each in counted.buckets if each.interval.low.values[0] is not None]
+    buckets = [each for each in counted.buckets if each.interval != NULLS]
+    if not all(is_closed(each.interval) for each in buckets):
+        return None
     ends = [(each.interval.low.values[0], each.interval.high.values[0]) for each in buckets]
     widths = []
     for (low, high), bucket in zip(ends, buckets, strict=True):

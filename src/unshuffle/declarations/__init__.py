@@ -1,4 +1,4 @@
-"""Constraints that a user declares on rowsets: keys and functional dependencies.
+"""Constraints that a user declares on rowsets: keys, functional dependencies, and conditions on parts.
 
 A false constraint would make a wrong answer, not only a slow plan, so constraints are checked on the data before any plan
 relies on them. Binding a query collects its constraints without reading rows (`declared_constraint.BoundScript`).
@@ -9,10 +9,11 @@ that works:
 2. It was checked before, and the files are unchanged (`catalog/constraints/check_results.py`).
 3. pyarrow reads the columns of Parquet files (`catalog/constraints/counterexamples.py`).
 4. Spark runs a GROUP BY for everything else: other formats, a user's extractor, tables and views of the session.
+   Conditions are always evaluated by Spark.
 """
 
 from unshuffle.declarations.checking import CheckProgress, ConstraintCounter
-from unshuffle.declarations.declarations import CheckMode, Declarations
+from unshuffle.declarations.declarations import CheckMode, Declarations, has_parts
 from unshuffle.declarations.declared_constraint import BoundScript, DeclaredConstraint, Leaf
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "Declarations",
     "DeclaredConstraint",
     "Leaf",
+    "has_parts",
 ]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from unshuffle.catalog import files
 from unshuffle.catalog.constraints.check_results import CheckResult, CheckResults, check_results_path, common_root
-from unshuffle.catalog.constraints.constraint import canonical
+from unshuffle.catalog.constraints.constraint import DeclaredPartitions, canonical
 from unshuffle.catalog.constraints.counterexamples import Counterexamples, find_counterexamples
 from unshuffle.catalog.files import DataFile
 from unshuffle.catalog.parquet_values import OnlySparkReads, read_batches
@@ -62,7 +62,7 @@ class ConstraintChecker:
 
     def _check_files(self, declared: DeclaredConstraint, scan: Scan) -> None:
         source = scan.files
-        listed = files.data_files(source.paths, source.base)
+        listed = _files_to_read(declared, scan)
         how_read = reading(declared, scan)
         root = common_root(source.paths, source.base)
         results = self._results_for(root)
@@ -72,7 +72,7 @@ class ConstraintChecker:
         counterexamples = self._counterexamples_in_files(declared, scan, listed)
         if counterexamples is not None:
             raise _contradicted(declared, counterexamples, source.paths)
-        if files.data_files(source.paths, source.base) != listed:
+        if _files_to_read(declared, scan) != listed:
             raise FileProblem(
                 f"the files of {declared.label!r} changed while {declared.constraint} was checked",
                 declared.span,
@@ -86,6 +86,8 @@ class ConstraintChecker:
     def _counterexamples_in_files(
         self, declared: DeclaredConstraint, scan: Scan, listed: Sequence[DataFile]
     ) -> Counterexamples | None:
+        if isinstance(declared.constraint, DeclaredPartitions):
+            return self._spark_counter(declared).counterexamples(declared)  # only Spark evaluates expressions
         columns = stored_columns(declared)
         if columns is not None:
             try:
@@ -102,7 +104,9 @@ class ConstraintChecker:
     ) -> Counterexamples | None:
         total = scan.files.rows or 0
         partition = [name for name, _ in listed[0].partition] if listed else []
-        columns = [(stored[name].name, stored[name].type) for name in declared.constraint.columns]
+        constraint = declared.constraint
+        assert not isinstance(constraint, DeclaredPartitions)
+        columns = [(stored[name].name, stored[name].type) for name in constraint.columns]
         done = 0
 
         def rows() -> Iterator[pa.RecordBatch]:
@@ -114,7 +118,7 @@ class ConstraintChecker:
                     self._report(declared, min(done, total), total)
 
         try:
-            return find_counterexamples(declared.constraint, rows, total)
+            return find_counterexamples(constraint, rows, total)
         finally:
             self._report(declared, total, total)
 
@@ -159,6 +163,16 @@ class ConstraintChecker:
         return self._results[root]
 
 
+def _files_to_read(declared: DeclaredConstraint, scan: Scan) -> list[DataFile]:
+    """The files whose rows the constraint is about."""
+    listed = files.data_files(scan.files.paths, scan.files.base)
+    if not isinstance(declared.constraint, DeclaredPartitions):
+        return listed
+    paths = [files.absolute(file.path) for file in listed]
+    parts = declared.constraint.parts
+    return [file for file, path in zip(listed, paths, strict=True) if any(part.covers(path) for part in parts)]
+
+
 def _listed(paths: Sequence[str]) -> list[DataFile] | None:
     """The files of a table; None if a change to them could not be detected."""
     try:
@@ -171,9 +185,10 @@ def _listed(paths: Sequence[str]) -> list[DataFile] | None:
 def _contradicted(
     declared: DeclaredConstraint, counterexamples: Counterexamples, paths: Sequence[str]
 ) -> DeclarationProblem:
+    what = "PARTITIONED BY" if isinstance(declared.constraint, DeclaredPartitions) else str(declared.constraint)
     where = f" in {paths[0]!r}" + (f" and {len(paths) - 1} more" if len(paths) > 1 else "") if paths else ""
     return DeclarationProblem(
-        f"{declared.constraint} of {declared.label!r} does not hold{where}: {counterexamples}",
+        f"{what} of {declared.label!r} does not hold{where}: {counterexamples}",
         declared.span,
         "fix the data or remove the declaration: a plan that relies on it would return wrong rows",
     )

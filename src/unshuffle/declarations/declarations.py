@@ -9,12 +9,13 @@ from threading import Lock
 from typing import Literal
 
 from unshuffle.catalog import files
-from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
+from unshuffle.catalog.constraints.constraint import AnyConstraint, DeclaredDependency, DeclaredKey, DeclaredPartitions
 from unshuffle.catalog.schema import Column, Dependency
 from unshuffle.declarations.checking import CheckProgress, ConstraintChecker, ConstraintCounter
 from unshuffle.declarations.declared_constraint import BoundScript, DeclaredConstraint, Leaf, Rowset, with_facts
 from unshuffle.errors import DeclarationProblem, NameProblem, did_you_mean
 from unshuffle.frozen import dataclass
+from unshuffle.plan.expressions import columns_of
 from unshuffle.plan.logical import Declared, Project, Scan, Script, TableScan
 
 CheckMode = Literal["data", "trust"]
@@ -27,7 +28,7 @@ class _TableConstraint:
     label: str
     paths: tuple[str, ...]  # of the table's files; empty for a table that only Spark knows
     name: tuple[str, ...]
-    constraint: Constraint
+    constraint: AnyConstraint
     is_trusted: bool
 
     def applies_to(self, rowset: Scan | TableScan) -> bool:
@@ -37,6 +38,28 @@ class _TableConstraint:
         folders = [files.absolute(path) for path in self.paths]
         read = [files.absolute(path) for path in _paths(rowset)]
         return all(any(path == folder or path.startswith(folder + "/") for folder in folders) for path in read)
+
+    def suits(self, rowset: Scan | TableScan) -> bool:
+        """Whether the rowset has the columns of the constraint. Conditions on parts also need parts, and the same types."""
+        types = {column.name: column.type for column in rowset.columns}
+        if not types.keys() >= set(self.constraint.columns):
+            return False  # some of a table's files may lack a column that comes from a folder's name
+        if not isinstance(self.constraint, DeclaredPartitions):
+            return True
+        bounds = rowset.bounds if isinstance(rowset, Scan) and has_parts(rowset) else None
+        read = {c for part in self.constraint.parts if part.expression for c in columns_of(part.expression)}
+        return (
+            bounds is not None
+            and all(types[column.name] == column.type for column in read)
+            and any(map(bounds.has_files_of, self.constraint.parts))
+        )
+
+    def replaces(self, other: _TableConstraint) -> bool:
+        """Whether the other constraint is the same, or conditions on the parts of the same table."""
+        if isinstance(self.constraint, DeclaredPartitions) and isinstance(other.constraint, DeclaredPartitions):
+            one, two = (set(map(files.absolute, each.paths)) for each in (self, other))
+            return one == two
+        return replace(other, is_trusted=self.is_trusted) == self
 
     def is_on_table(self, name: Sequence[str]) -> bool:
         return [part.lower() for part in self.name] == [part.lower() for part in name]
@@ -55,7 +78,7 @@ class Declarations:
         self._on_tables: list[_TableConstraint] = []  # replaced, never changed: queries of other threads read it
         self._lock = Lock()
 
-    def declare(self, label: str, rowset: Scan | TableScan, constraint: Constraint, mode: CheckMode) -> None:
+    def declare(self, label: str, rowset: Scan | TableScan, constraint: AnyConstraint, mode: CheckMode) -> None:
         """Adds a constraint on a table for all later queries, after checking it."""
         if mode not in ("data", "trust"):
             raise DeclarationProblem(f"check={mode!r} is neither 'data' nor 'trust'")
@@ -65,17 +88,15 @@ class Declarations:
             self._check(DeclaredConstraint(label, rowset, constraint))
         new = _TableConstraint(label, paths, name, constraint, mode == "trust")
         with self._lock:
-            known = [replace(each, is_trusted=new.is_trusted) for each in self._on_tables]
+            replaced = [new.replaces(each) for each in self._on_tables]
             # Declared again, it keeps its place: what `explain` lists does not depend on it.
-            at = known.index(new) if new in known else len(known)
+            at = replaced.index(True) if True in replaced else len(replaced)
             self._on_tables = [*self._on_tables[:at], new, *self._on_tables[at + 1 :]]
 
     def attach(self, rowset: Leaf) -> tuple[Leaf, list[DeclaredConstraint]]:
         """The rowset with the facts declared on its table, or on a folder that contains its files; and the constraints
         that these facts rest on. Nothing is checked yet."""
-        names = {column.name for column in rowset.columns}
-        # Some of a table's files may lack a column that comes from a folder's name.
-        matching = [e for e in self._on_tables if e.applies_to(rowset) and names.issuperset(e.constraint.columns)]
+        matching = [each for each in self._on_tables if each.applies_to(rowset) and each.suits(rowset)]
         constraints = [
             DeclaredConstraint(each.label, rowset, each.constraint, is_trusted=each.is_trusted) for each in matching
         ]
@@ -127,7 +148,7 @@ def _after(earlier: Iterable[DeclaredConstraint], declared: DeclaredConstraint) 
     return replace(declared, rowset=with_facts(rowset, checked))
 
 
-def _resolved(label: str, constraint: Constraint, columns: Sequence[Column]) -> Constraint:
+def _resolved(label: str, constraint: AnyConstraint, columns: Sequence[Column]) -> AnyConstraint:
     """The constraint in the spelling of the table's columns. Column names compare without case."""
     spelling = {column.name.lower(): column.name for column in columns}
 
@@ -146,6 +167,13 @@ def _resolved(label: str, constraint: Constraint, columns: Sequence[Column]) -> 
         case DeclaredDependency(determinant, dependent):
             kind = "a dependency"
             return DeclaredDependency(resolved(determinant, kind), resolved(dependent, kind))
+        case DeclaredPartitions():
+            return constraint  # its expressions have the table's own columns
+
+
+def has_parts(scan: Scan) -> bool:
+    """Whether files and folders of a scan are parts that a condition can be declared on, and checked on by themselves."""
+    return scan.bounds is not None and (scan.files.base is not None or not scan.bounds.folder_columns)
 
 
 def _paths(scan: Scan) -> tuple[str, ...]:

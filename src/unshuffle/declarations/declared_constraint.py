@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
+from unshuffle.catalog.constraints.constraint import AnyConstraint, DeclaredDependency, DeclaredKey, DeclaredPartitions
 from unshuffle.catalog.schema import Column, Dependency, Key
 from unshuffle.errors import Span
 from unshuffle.frozen import dataclass
@@ -23,7 +23,7 @@ class DeclaredConstraint:
 
     label: str
     rowset: Rowset
-    constraint: Constraint  # in the names of the rowset's columns
+    constraint: AnyConstraint  # in the names of the rowset's columns
     span: Span | None = None
     is_trusted: bool = False  # the user asked for no check
 
@@ -36,6 +36,8 @@ class DeclaredConstraint:
                 return facts.unique(_columns_of(self.rowset, columns))
             case DeclaredDependency(determinant, dependent):
                 return facts.determines(_columns_of(self.rowset, determinant), _columns_of(self.rowset, dependent))
+            case DeclaredPartitions():
+                return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class BoundScript:
     constraints: tuple[DeclaredConstraint, ...] = ()
 
 
-def with_facts(rowset: Leaf, constraints: Iterable[Constraint]) -> Leaf:
-    """The rowset with the keys and dependencies of some constraints in addition to its own."""
+def with_facts(rowset: Leaf, constraints: Iterable[AnyConstraint]) -> Leaf:
+    """The rowset with the keys, dependencies and bounds of some constraints in addition to its own."""
     keys: list[Key] = []
     dependencies: list[Dependency] = []
     for constraint in constraints:
@@ -57,6 +59,8 @@ def with_facts(rowset: Leaf, constraints: Iterable[Constraint]) -> Leaf:
                 keys.append(_columns_of(rowset, columns))
             case DeclaredDependency(determinant, dependent):
                 dependencies.append(Dependency(_columns_of(rowset, determinant), _columns_of(rowset, dependent)))
+            case DeclaredPartitions(parts) if isinstance(rowset, Scan) and rowset.bounds is not None:
+                rowset = replace(rowset, bounds=rowset.bounds.narrowed(parts))
     if not keys and not dependencies:
         return rowset
     return replace(

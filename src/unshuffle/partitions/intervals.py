@@ -26,6 +26,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
+from itertools import product
 from typing import Any
 
 from unshuffle.catalog.schema import DataType
@@ -165,6 +166,22 @@ def merged(keys: Sequence[SortedKey], intervals: Iterable[KeyInterval]) -> list[
         following = order.boundary(found[-1].high)
         reached = order.row(following) if following else order.place(found[-1].high)
     return found
+
+
+def intersected(
+    keys: Sequence[SortedKey], some: Iterable[KeyInterval], others: Iterable[KeyInterval]
+) -> tuple[KeyInterval, ...]:
+    """The intervals that two lists of intervals have in common. Where both begin at the first NULL, the cut names it."""
+    place = KeyOrder(keys).place
+
+    def start(cut: Cut) -> tuple[Place, int]:
+        return place(cut), len(cut.values)
+
+    found = (
+        KeyInterval(max(one.low, other.low, key=start), min(one.high, other.high, key=place))
+        for one, other in product(some, others)
+    )
+    return tuple(each for each in found if place(each.low) < place(each.high))
 
 
 def widened_low(place: Place, columns: int) -> Place:

@@ -1,8 +1,8 @@
 """The parts of a table and the values that each can have: row groups of Parquet files, with the bounds of their columns.
 
-Bounds come from the names of folders, which are exact, and from the footers of files. They tell which parts a query needs,
-and which tasks must read a part if rows are to be in ranges of a column. A part that several tasks read is filtered by each,
-so bounds that overlap cost time and never rows.
+Bounds come from the names of folders, which are exact, from the footers of files, and from conditions that the user declared
+on files and folders. They tell which parts a query needs, and which tasks must read a part if rows are to be in ranges of a
+column. A part that several tasks read is filtered by each, so bounds that overlap cost time and never rows.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from unshuffle.catalog.files import DataFile, without_scheme
+from unshuffle.catalog.constraints.constraint import PartCondition
+from unshuffle.catalog.files import DataFile, absolute, without_scheme
 from unshuffle.catalog.parquet_files import EXACT_FOOTERS, NotParquet, footers_of
 from unshuffle.catalog.row_groups import (
     ColumnRange,
@@ -32,7 +31,6 @@ from unshuffle.constants import THRESHOLDS
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import (
     EVERYTHING,
-    Bucket,
     KeyColumn,
     KeyHistogram,
     KeyInterval,
@@ -40,18 +38,16 @@ from unshuffle.partitions import (
     PartitionIndex,
     Ranges,
     closed_interval,
-    histogram_of_partitions,
+    intersected,
     interval_of_value,
 )
 from unshuffle.partitions.connection_map import are_alike
-from unshuffle.partitions.histograms import position
-from unshuffle.partitions.values import from_number, number
+from unshuffle.plan.expressions import Expression, columns_of, connect
 from unshuffle.plan.folder_values import columns_named, folder_values, have_names
 from unshuffle.plan.logical import Scan
+from unshuffle.plan.part_histograms import histogram_of_parts
+from unshuffle.plan.predicate_intervals import NULLS, Intervals, intervals_of_column, is_closed
 from unshuffle.properties import RangeFunction, RangeKey, SampledBoundaries
-
-Intervals = tuple[KeyInterval, ...]
-NULLS = interval_of_value((None,))  # the rows whose value is NULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +73,11 @@ class ColumnBounds:
     """The intervals of one column in each part of a table. A part has no row outside of its intervals."""
 
     def __init__(self, type: DataType, intervals: Sequence[Intervals], rows: Sequence[int]) -> None:
-        self.key = KeyColumn(RangeKey(type).type)
+        self.key = _key(type)
         self.intervals = tuple(intervals)
         self.index = PartitionIndex((self.key,), self.intervals)
         self._rows = tuple(rows)
+        self._histograms: dict[tuple[int, ...], KeyHistogram | None] = {}
 
     @cached_property
     def are_useful(self) -> bool:
@@ -105,7 +102,7 @@ class ColumnBounds:
     def ends(self, parts: Iterable[int]) -> tuple[Any, Any] | None:
         """The least and greatest value in some parts; None if there is no bound, or no value."""
         spans = [each for part in parts for each in self.intervals[part] if each != NULLS]
-        if not spans or any(not each.low.values or not each.high.values for each in spans):
+        if not spans or not all(map(is_closed, spans)):
             return None
         place = KeyOrder((self.key,)).place
         low, high = min(spans, key=lambda each: place(each.low)), max(spans, key=lambda each: place(each.high))
@@ -113,23 +110,31 @@ class ColumnBounds:
 
     def histogram(self, kept: Sequence[int] | None = None) -> KeyHistogram | None:
         """The distribution of the rows of some parts; None if the values between two bounds cannot be computed."""
-        return _histogram(self, None if kept is None else tuple(kept))
-
-    def counted(self, kept: Sequence[int] | None) -> list[tuple[Intervals, int]]:
-        chosen = range(len(self.intervals)) if kept is None else kept
-        return [(self.intervals[i], self._rows[i]) for i in chosen]
+        chosen = tuple(range(len(self.intervals)) if kept is None else kept)
+        if chosen not in self._histograms:
+            self._histograms[chosen] = histogram_of_parts(
+                self.key, [(self.intervals[part], self._rows[part]) for part in chosen]
+            )
+        return self._histograms[chosen]
 
 
 class PartBounds:
-    """The parts of a table's files. `folders` are the values of the folder columns of each file."""
+    """The parts of a table's files. `folders` are the values of the folder columns of each file, and `declared` conditions on
+    files and folders."""
 
     def __init__(
-        self, files: Sequence[DataFile], paths: Sequence[str], names: Sequence[str], folders: Sequence[tuple[Any, ...]]
+        self,
+        files: Sequence[DataFile],
+        paths: Sequence[str],
+        names: Sequence[str],
+        folders: Sequence[tuple[Any, ...]],
+        declared: Sequence[PartCondition] = (),
     ) -> None:
         self._found = tuple(files)
         self._paths = tuple(paths)
         self.folder_columns = tuple(names)
         self._folders = tuple(folders)
+        self._declared = tuple(declared)
         self._bounds: dict[tuple[str, DataType], ColumnBounds | None] = {}
 
     @cached_property
@@ -161,6 +166,39 @@ class PartBounds:
             self._bounds[mark] = self._read(column)
         return self._bounds[mark]
 
+    def narrowed(self, declared: Sequence[PartCondition]) -> PartBounds:
+        """The same parts, with conditions that are true for some of the files in addition to others."""
+        conditions = (*self._declared, *declared)
+        columns = {(c.name, c.type) for each in conditions if each.expression for c in columns_of(each.expression)}
+        return _part_bounds(
+            self._found, self._paths, self.folder_columns, self._folders, conditions, frozenset(columns)
+        )
+
+    def has_files_of(self, declared: PartCondition) -> bool:
+        return any(map(declared.covers, self._absolute_paths))
+
+    @cached_property
+    def _absolute_paths(self) -> tuple[str, ...]:
+        return tuple(absolute(file.path) for file in self._found)
+
+    def is_declared(self, column: Column) -> bool:
+        """Whether a declared condition bounds the column in a part."""
+        return any(_declared_intervals(each, column) is not None for each in self._conditions.values())
+
+    @cached_property
+    def _conditions(self) -> dict[str, Expression]:
+        """The declared conditions of each file that has some, by where it is read from. A table may have a default value for
+        a column that a file lacks, so such a file has none."""
+        found: dict[str, Expression] = {}
+        described = zip(self._absolute_paths, self._paths, footers_of(self._found), strict=True)
+        for place, path, footer in described if self._declared else ():
+            covering = [each.expression for each in self._declared if each.expression and each.covers(place)]
+            columns = {*footer.schema.to_arrow_schema().names, *self.folder_columns} if covering else set()
+            known = [each for each in covering if all(column.name in columns for column in columns_of(each))]
+            if known:
+                found[path] = connect("and", known)
+        return found
+
     def reads(self, column: Column, ranges: Ranges, needed: Sequence[int] | None) -> list[list[PartRead]] | None:
         """The parts that the task of each range must read; None if the bounds of the column do not tell."""
         bounds = self.on(column)
@@ -191,6 +229,15 @@ class PartBounds:
             return None  # a file is gone, or has a value of another type than the column's
 
     def _intervals(self, column: Column) -> list[Intervals]:
+        stored = zip(self._stored_intervals(column), self.parts, strict=True)
+        declared = {path: _declared_intervals(each, column) for path, each in self._conditions.items()}
+        keys = (_key(column.type),)
+        return [
+            intersected(keys, each, within) if (within := declared.get(part.path)) is not None else each
+            for each, part in stored
+        ]
+
+    def _stored_intervals(self, column: Column) -> list[Intervals]:
         if column.name in self.folder_columns:
             place = self.folder_columns.index(column.name)
             return [(interval_of_value((part.folder_values[place],)),) for part in self.parts]
@@ -214,10 +261,26 @@ def with_bounds(scan: Scan, found: Sequence[DataFile], names: Sequence[str]) -> 
 
 @lru_cache(maxsize=64)
 def _part_bounds(
-    files: tuple[DataFile, ...], paths: tuple[str, ...], names: tuple[str, ...], folders: tuple[tuple[Any, ...], ...]
+    files: tuple[DataFile, ...],
+    paths: tuple[str, ...],
+    names: tuple[str, ...],
+    folders: tuple[tuple[Any, ...], ...],
+    declared: tuple[PartCondition, ...] = (),
+    types: frozenset[tuple[str, DataType]] = frozenset(),
 ) -> PartBounds:
-    """The same object for the same files, so that bounds are read once."""
-    return PartBounds(files, paths, names, folders)
+    """The same object for the same files and conditions, so that bounds are read once. Conditions are the same if their
+    texts and the types of their columns are."""
+    return PartBounds(files, paths, names, folders, declared)
+
+
+def _key(type: DataType) -> KeyColumn:
+    return KeyColumn(RangeKey(type).type)
+
+
+def _declared_intervals(condition: Expression, column: Column) -> Intervals | None:
+    """What a condition on a table says of one of its columns. A column that is read as another type is not compared."""
+    same = [c for c in columns_of(condition) if c.name == column.name and c.type == column.type]
+    return intervals_of_column(condition, same[0], _key(column.type)) if same and has_ranges(column.type) else None
 
 
 def _intervals(found: ColumnRange | None) -> Intervals:
@@ -225,36 +288,3 @@ def _intervals(found: ColumnRange | None) -> Intervals:
         return (EVERYTHING,)
     nulls = (NULLS,) if found.has_nulls else ()
     return nulls if found.low is None else (*nulls, closed_interval((found.low,), (found.high,)))
-
-
-@lru_cache(maxsize=64)
-def _histogram(bounds: ColumnBounds, kept: tuple[int, ...] | None) -> KeyHistogram | None:
-    """Parts may overlap: their rows are added up between cuts at which parts begin or end."""
-    counted = [(each, rows) for each, rows in bounds.counted(kept) if rows > 0]
-    nulls = [(NULLS, rows) for each, rows in counted if each == (NULLS,)]
-    spans = [(each[-1], rows) for each, rows in counted if each != (NULLS,)]
-    if not spans:
-        return histogram_of_partitions((bounds.key,), [(NULLS, sum(rows for _, rows in nulls))]) if nulls else None
-    of = bounds.key.type
-    if number(of, spans[0][0].low.values[0] if spans[0][0].low.values else None) is None:
-        try:
-            return histogram_of_partitions((bounds.key,), spans)
-        except ValueError:
-            return None  # they overlap, and texts have no distances
-    if any(not each.low.values for each, _ in spans):
-        return None  # a part without bounds
-    ends = [(position(bounds.key, each.low, 0), position(bounds.key, each.high, 0)) for each, _ in spans]
-    cuts = sorted({int(end) for pair in ends for end in pair if end is not None})
-    if len(cuts) > THRESHOLDS.bounds_cuts:
-        chosen = np.unique(np.linspace(0, len(cuts) - 1, THRESHOLDS.bounds_cuts).astype(int))
-        cuts = [cuts[i] for i in chosen]
-    low, high = np.array(ends, dtype=np.float64).T
-    shares = np.clip((np.array(cuts, dtype=np.float64)[:, None] - low) / (high - low), 0.0, 1.0)
-    below = shares @ np.array([rows for _, rows in spans], dtype=np.float64)
-    made = [Bucket(NULLS, float(sum(rows for _, rows in nulls)))] if nulls else []
-    for at, (start, end) in enumerate(pairwise(cuts)):
-        first, last = from_number(of, start), from_number(of, end - 1)
-        rows = float(below[at + 1] - below[at])
-        if rows > 0 and first is not None and last is not None:
-            made.append(Bucket(closed_interval((first,), (last,)), rows))
-    return KeyHistogram((bounds.key,), tuple(made))

@@ -1,12 +1,12 @@
 """Constraints that were checked and hold, stored as JSON so that unchanged files are never checked twice.
 
     data                    stored beside it as
-    a folder FOLDER         FOLDER/_unshuffle/checks.json
+    a folder FOLDER         FOLDER/_unshuffle/_checks.json
     a file DIR/NAME         DIR/_NAME.checks.json
 
 or in the catalog folder, where statistics are stored too. A result names the files that were read, with their sizes and
 modification times, and how they were read: the same bytes read as another type are other values. It is valid for these files
-and for any subset of them, because a key or dependency of all rows holds for some of the rows. Where nothing can be written,
+and for any subset of them, because what all rows satisfy is also true of some of the rows. Where nothing can be written,
 only the session remembers its results.
 """
 
@@ -19,7 +19,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
+from unshuffle.catalog.constraints.constraint import (
+    AnyConstraint,
+    DeclaredDependency,
+    DeclaredKey,
+    DeclaredPartitions,
+    PartCondition,
+)
 from unshuffle.catalog.files import DataFile, absolute, is_uri
 from unshuffle.catalog.json_files import Json, check_format, count, items, path, text, texts
 from unshuffle.catalog.statistics.file_fingerprints import (
@@ -41,7 +47,7 @@ _MAX_RESULTS = 64
 class CheckResult:
     """A constraint that holds for some files when they are read in a certain way."""
 
-    constraint: Constraint
+    constraint: AnyConstraint
     reading: str
     files: tuple[FileFingerprint, ...]
 
@@ -55,7 +61,7 @@ class CheckResults:
         self._in_session: tuple[CheckResult, ...] = ()
         self._lock = Lock()
 
-    def holds(self, constraint: Constraint, reading: str, files: Sequence[DataFile]) -> bool:
+    def holds(self, constraint: AnyConstraint, reading: str, files: Sequence[DataFile]) -> bool:
         return any(
             result.constraint == constraint
             and result.reading == reading
@@ -86,7 +92,8 @@ def check_results_path(root: str, catalog: str | Path | None) -> Path | None:
         return None
     if catalog is not None:
         return beside.with_suffix(".checks.json")
-    return beside.with_name(beside.name.removesuffix("statistics.json") + "checks.json")
+    # The underscore is for readers of `FOLDER/*`: they read what is in the folder _unshuffle, except for hidden files.
+    return beside.with_name((beside.name.removesuffix("statistics.json") or "_") + "checks.json")
 
 
 def common_root(paths: Sequence[str], base: str | None) -> str:
@@ -120,12 +127,14 @@ def _encoded(root: str, results: Sequence[CheckResult]) -> dict[str, Any]:
     }
 
 
-def _encoded_constraint(constraint: Constraint) -> dict[str, Any]:
+def _encoded_constraint(constraint: AnyConstraint) -> dict[str, Any]:
     match constraint:
         case DeclaredKey(columns):
             return {"key": list(columns)}
         case DeclaredDependency(determinant, dependent):
             return {"from": list(determinant), "to": list(dependent)}
+        case DeclaredPartitions(parts, columns):
+            return {"parts": [{"path": p.path, "where": p.text} for p in parts], "columns": list(columns)}
 
 
 def _decoded(content: Json) -> tuple[CheckResult, ...]:
@@ -140,7 +149,10 @@ def _decoded_result(content: Json, sets: Sequence[tuple[FileFingerprint, ...]]) 
     return CheckResult(_decoded_constraint(content), text(content, "read"), files)
 
 
-def _decoded_constraint(content: Json) -> Constraint:
+def _decoded_constraint(content: Json) -> AnyConstraint:
     if "key" in content:
         return DeclaredKey(texts(content, "key"))
+    if "parts" in content:
+        parts = tuple(PartCondition(path(each, "path"), text(each, "where")) for each in items(content, "parts"))
+        return DeclaredPartitions(parts, texts(content, "columns"))
     return DeclaredDependency(texts(content, "from"), texts(content, "to"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from unshuffle.catalog.schema import Column
 from unshuffle.explain.phrases import numbers, shuffle_writers
 from unshuffle.explain.phrases.layouts import LayoutText
 from unshuffle.explain.phrases.names import ColumnNames
@@ -92,13 +93,14 @@ class ReasonText:
 
     def pruned(self, pruned: PrunedParts) -> str:
         because = "" if pruned.predicate is None else f": no other can have {self.names.expression(pruned.predicate)}"
+        by = ", by declared conditions" if pruned.is_declared else ""
         share = f"{100 * pruned.share:.3g} % of the bytes"
-        return f"{pruned.scan.scan.label}: {pruned.read:,} of {pruned.all:,} row groups, {share}{because}"
+        return f"{pruned.scan.scan.label}: {pruned.read:,} of {pruned.all:,} row groups, {share}{because}{by}"
 
     def matched(self, matched: MatchedParts) -> str:
         total = matched.parts[0] * matched.parts[1]
         sides = " and ".join(
-            f"{count:,} of {scan.scan.label} by the bounds of {self.names.listed((column,))}"
+            f"{count:,} of {scan.scan.label} by the {_kind_of_bounds(scan, column)} of {self.names.listed((column,))}"
             for count, scan, column in zip(matched.parts, matched.scans, matched.columns, strict=True)
         )
         return (
@@ -192,6 +194,11 @@ class ReasonText:
         text = texts[0] if texts else ""
         is_short = len(text) <= MAX_OPERATOR_WIDTH
         return f"{name} {text if is_short else text[: MAX_OPERATOR_WIDTH - 1] + '…'}".strip()
+
+
+def _kind_of_bounds(scan: physical.FileScan, column: Column) -> str:
+    is_declared = scan.scan.bounds is not None and scan.scan.bounds.is_declared(column)
+    return "declared bounds" if is_declared else "bounds"
 
 
 def _average_copies(node: PhysicalPlan) -> str:

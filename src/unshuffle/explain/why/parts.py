@@ -10,7 +10,7 @@ from unshuffle.explain.why.what_if import DerivedPlan
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import AllOf, Compared, TableParts, meeting_parts
 from unshuffle.plan import physical
-from unshuffle.plan.expressions import Expression
+from unshuffle.plan.expressions import Expression, columns_of
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import Partitioned, RangeFunction
 
@@ -24,6 +24,12 @@ class PrunedParts:
     all: int
     share: float  # of the bytes
     predicate: Expression | None
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether declared conditions bound a column of the filter."""
+        bounds, read = self.scan.scan.bounds, columns_of(self.predicate) if self.predicate is not None else frozenset()
+        return bounds is not None and any(map(bounds.is_declared, read))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ Parquet footers and manifests, and writes nothing. It reads no rows, except the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from pathlib import Path
 
 from unshuffle.catalog import files
+from unshuffle.catalog.constraints.constraint import DeclaredPartitions
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.declarations import BoundScript, Declarations
@@ -23,6 +24,7 @@ from unshuffle.language.bind.environment import Environment
 from unshuffle.language.bind.queries.query import QueryBinder
 from unshuffle.language.bind.statements.extract import bind_extract
 from unshuffle.language.bind.statements.output import bind_output, bind_output_stream, check_targets
+from unshuffle.language.bind.statements.part_conditions import bind_parts, parts_from_python
 from unshuffle.language.bind.statements.paths import substitute
 from unshuffle.language.bind.statements.stored_data import StoredData
 from unshuffle.language.bind.statements.user_operators import bind_combine, bind_process, bind_reduce
@@ -217,6 +219,14 @@ def bind_table(
             "for files in other formats, declare constraints where they are read: EXTRACT ... KEY (...) DEPENDS (...)"
         )
         raise FileProblem(problem.message, hint=hint) from None
+
+
+def bind_partitions(
+    conditions: Mapping[str | Path, str], rowset: Scan | TableScan, table: str, environment: Environment
+) -> DeclaredPartitions:
+    """Conditions on parts of a table that was bound by `bind_table`."""
+    context = BindingContext(Parameters({}), TableFolders(), environment, lambda *_: None, Declarations())
+    return bind_parts(context, parts_from_python(conditions), rowset, table)
 
 
 def bind_stream(

@@ -1,4 +1,5 @@
-"""The clauses that several statements share: names, typed columns, paths, rowsets, USING, KEY and DEPENDS.
+"""The clauses that several statements share: names, typed columns, paths, rowsets, USING, KEY, DEPENDS and
+PARTITIONED BY.
 
 Methods consume tokens from the left, as all of sqlglot's do.
 """
@@ -22,6 +23,7 @@ from unshuffle.language.parse.statements import (
     Depends,
     InputRowset,
     Name,
+    PartSpec,
     SortColumn,
     Text,
     Using,
@@ -132,6 +134,30 @@ class ClauseParser(ScopeSqlParser):
             if token.text == ")":
                 return False
         return False
+
+    def _partitioned_by(self) -> bool:
+        """Consumes PARTITIONED BY, which sqlglot makes one token of."""
+        is_next = bool(self._curr) and self._curr.text.upper().split() == ["PARTITIONED", "BY"]
+        if is_next:
+            self._advance()
+        return is_next
+
+    def _parts(self) -> tuple[PartSpec, ...]:
+        self._need("(", "PARTITIONED BY")
+        parts = [self._part()]
+        while self._take(","):
+            parts.append(self._part())
+        self._need(")", "the parts of PARTITIONED BY")
+        return tuple(parts)
+
+    def _part(self) -> PartSpec:
+        path = self._text("the path of a part")
+        self._need("WHERE", "the path of a part")
+        first = self._curr
+        condition = self._parse_disjunction()
+        if condition is None:
+            raise self._fail("expected a condition after WHERE")
+        return PartSpec(path, condition, self._span_from(first))
 
     def _columns(self, clause: str) -> tuple[ColumnSpec, ...]:
         columns = [self._column()]

@@ -67,6 +67,8 @@ def parse_expression(source: Source, start: int, end: int) -> exp.Expr:
         tokens = dialect.tokenize(text)
         if not tokens:
             raise SyntaxProblem("an expression is missing here", source.span(start, max(end, start + 1)))
+        if len(split_statements(tokens)) > 1:
+            raise SyntaxProblem("one expression is expected here, without ';'", source.span(start, end))
         parser = ScopeParser(dialect=dialect, error_level=ErrorLevel.IMMEDIATE)
         parser.source = source
         expression: exp.Expr = parser.parse_whole(tokens, parser._parse_disjunction)
@@ -135,7 +137,9 @@ class ScopeParser(ClauseParser):
         self._need("USING", "the path of EXTRACT")
         using = self._using()
         keys, depends = self._constraints()
-        return ExtractBody(columns, path, using, keys, depends)
+        parts = self._parts() if self._partitioned_by() else ()
+        more_keys, more_depends = self._constraints()
+        return ExtractBody(columns, path, using, keys + more_keys, depends + more_depends, parts)
 
     def _reduce(self) -> ReduceBody:
         rowset = self._input("REDUCE")

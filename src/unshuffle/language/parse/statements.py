@@ -78,14 +78,24 @@ class InputRowset:
 
 
 @dataclass(frozen=True, slots=True)
+class PartSpec:
+    """`"path" WHERE condition`."""
+
+    path: Text
+    condition: exp.Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class ExtractBody:
-    """`EXTRACT columns FROM "path" USING format [KEY (...)] [DEPENDS (...)]`."""
+    """`EXTRACT columns FROM "path" USING format [KEY (...)] [DEPENDS (...)] [PARTITIONED BY (...)]`."""
 
     columns: tuple[ColumnSpec, ...]
     path: Text
     using: Using
     keys: tuple[tuple[Name, ...], ...]
     depends: tuple[Depends, ...]
+    parts: tuple[PartSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

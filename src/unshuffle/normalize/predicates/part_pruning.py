@@ -22,15 +22,15 @@ import pyarrow as pa
 from unshuffle.catalog.schema import Column
 from unshuffle.constants import THRESHOLDS
 from unshuffle.normalize.predicates.implied_predicates import holds
-from unshuffle.normalize.predicates.scan_pruning import intervals
 from unshuffle.normalize.rewriting import Rewriting
 from unshuffle.normalize.traversal import on
-from unshuffle.partitions import START, Cut, KeyInterval, KeyOrder, merged
+from unshuffle.partitions import Cut, KeyInterval, KeyOrder, merged
 from unshuffle.plan.expressions import Call, Expression, Literal, Ref, connect
 from unshuffle.plan.functions.scalars import FLIPPED
 from unshuffle.plan.logical import Distinct, Filter, GroupBy, Join, Plan, Project, Scan, Sort, Window
 from unshuffle.plan.movable_conditions import FILTERS_LEFT, FILTERS_RIGHT, filtered, substitute
-from unshuffle.plan.part_bounds import NULLS, ColumnBounds
+from unshuffle.plan.part_bounds import ColumnBounds
+from unshuffle.plan.predicate_intervals import NULLS, intervals_of_column
 from unshuffle.plan.predicates import conjuncts
 from unshuffle.properties import interchangeable
 
@@ -67,14 +67,10 @@ def _needed(scan: Scan, predicate: Expression) -> frozenset[int] | None:
 
 
 def _needed_by(scan: Scan, column: Column, conditions: Sequence[Expression]) -> frozenset[int] | None:
-    if scan.bounds is None or not any(_reads(each, column) for each in conditions):
-        return None
-    bounds = scan.bounds.on(column)
-    wanted = intervals(conditions, (column,), (bounds.key,)) if bounds is not None else None
-    if bounds is None or wanted is None:
-        return None
-    # A comparison without a lower end is not true for NULL, though NULL comes first.
-    return bounds.overlapping(KeyInterval(NULLS.high, each.high) if each.low == START else each for each in wanted)
+    read = [each for each in conditions if _reads(each, column)]
+    bounds = scan.bounds.on(column) if scan.bounds is not None and read else None
+    wanted = intervals_of_column(connect("and", read), column, bounds.key) if bounds is not None else None
+    return bounds.overlapping(wanted) if bounds is not None and wanted is not None else None
 
 
 def _reads(condition: Expression, column: Column) -> bool:
@@ -162,7 +158,10 @@ def _inside(column: Column, interval: KeyInterval) -> list[Expression]:
 
 
 def _end(column: Column, operator: str, values: tuple[Any, ...]) -> Expression | None:
-    return Call(operator, (Ref(column), Literal(values[0], column.type)), pa.bool_()) if values else None
+    """The comparison with an end of an interval; None if it is unbounded. A lower end may be the one after NULL."""
+    if not values or values[0] is None:
+        return None
+    return Call(operator, (Ref(column), Literal(values[0], column.type)), pa.bool_())
 
 
 def _values(plan: Plan, column: Column) -> list[KeyInterval]:

@@ -1,31 +1,36 @@
-"""Checks declared constraints with Spark, on rows that only Spark can read.
+"""Checks declared constraints with Spark: conditions, and keys and dependencies of rows that only Spark can read.
 
 GROUP BY decides which rows agree, so NULL, -0.0 and NaN are compared as everywhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from unshuffle.catalog.constraints.constraint import DeclaredDependency, DeclaredKey
+from unshuffle.catalog.constraints.constraint import DeclaredDependency, DeclaredKey, DeclaredPartitions, PartCondition
 from unshuffle.catalog.constraints.counterexamples import (
     MAX_COUNTEREXAMPLES,
     Counterexamples,
     differing_text,
     repeated_text,
 )
+from unshuffle.catalog.files import absolute, data_files
 from unshuffle.catalog.schema import Column
 from unshuffle.declarations import DeclaredConstraint
-from unshuffle.errors import UnshuffleError
-from unshuffle.plan.logical import Output, Plan, Script, TableScan
+from unshuffle.errors import InternalError, UnshuffleError
+from unshuffle.plan.expressions import Call, Literal, Ref, columns_of
+from unshuffle.plan.logical import Files, Filter, Output, Plan, Project, Scan, Script, TableScan
+from unshuffle.plan.movable_conditions import substitute
 from unshuffle.plan.sql import quote
 from unshuffle.spark.execution.failures import explain_failure
 from unshuffle.spark.execution.progress import progress
+from unshuffle.spark.io.files import escaped
 from unshuffle.spark.lowering.baseline import Baseline, baseline
 from unshuffle.spark.reader import relations
 from unshuffle.spark.session import is_connect
@@ -69,6 +74,12 @@ class SparkConstraintCounter:
                     differing_text(determinant, _texts(row[:-2]), dependent, _texts(row[-2]), _texts(row[-1]))
                     for row in rows
                 )
+            case DeclaredPartitions(parts, columns):
+                contradicting = list(_contradicting(declared, parts))
+                names = ", ".join(_name(named[name]) for name in columns)
+                queries = [f"(SELECT {at}, {names} FROM ({plain.sql(plan)}) LIMIT 1)" for at, plan in contradicting]
+                rows = plain.query(f"{' UNION ALL '.join(queries)} LIMIT 1").collect() if queries else []
+                examples = tuple(_false_text(parts[row[0]], columns, _texts(row[1:])) for row in rows)
         return Counterexamples(examples) if examples else None
 
     def source(self, table: TableScan) -> tuple[str, tuple[str, ...]] | None:
@@ -83,6 +94,30 @@ class SparkConstraintCounter:
         except PySparkException as error:
             raise explain_failure(error, {}) from None
         return f"{frame.schema.simpleString()} {frame.semanticHash()}", paths
+
+
+def _contradicting(declared: DeclaredConstraint, parts: Sequence[PartCondition]) -> Iterator[tuple[int, Plan]]:
+    """For each part with files, its place and the rows for which its condition is not true."""
+    rowset = declared.rowset
+    scan = rowset.child if isinstance(rowset, Project) else rowset
+    if not isinstance(scan, Scan):
+        raise InternalError(f"{declared.constraint} is declared on an operator, not on files")
+    listed = [(file.path, absolute(file.path)) for file in data_files(scan.files.paths, scan.files.base)]
+    named = {column.name: Ref(column) for column in rowset.columns}
+    for at, part in enumerate(parts):
+        paths = tuple(escaped(path) for path, place in listed if part.covers(place))
+        if not paths or part.expression is None:
+            continue
+        read = Scan(scan.label, Files(paths, scan.files.format, scan.files.base), scan.columns)
+        condition = substitute(part.expression, {c: named[c.name] for c in columns_of(part.expression)})
+        is_true = Call("coalesce", (condition, Literal(False, pa.bool_())), pa.bool_())
+        rows = replace(rowset, child=read) if isinstance(rowset, Project) else read
+        yield at, Filter(rows, Call("not", (is_true,), pa.bool_()))
+
+
+def _false_text(part: PartCondition, columns: Sequence[str], values: Sequence[str]) -> str:
+    row = ", ".join(f"{name} = {value}" for name, value in zip(columns, values, strict=True))
+    return f'{part.text} is not true in "{part.path}", where a row has {row}'
 
 
 def _repeated(plain: Baseline, rowset: Plan, by: Sequence[Column], dependent: Sequence[Column] | None) -> list[Row]:

@@ -76,7 +76,7 @@ def _read(spark: SparkSession, node: Scan, columns: Sequence[tuple[str, DataType
     if node.stream is not None:
         if not files.paths:
             return _no_rows(spark, columns)
-        return reader.options(**_STREAM_OPTIONS).schema(_schema(columns)).load(list(map(_escaped, files.paths)))
+        return reader.options(**_STREAM_OPTIONS).schema(_schema(columns)).load(list(map(escaped, files.paths)))
     try:
         if name == "text":
             return _text(reader.load(list(files.paths)), node)
@@ -98,7 +98,7 @@ def _no_rows(spark: SparkSession, columns: Sequence[tuple[str, DataType]]) -> Da
     return spark.sql(f"SELECT * FROM VALUES ({nulls}) AS t({names}) WHERE FALSE")
 
 
-def _escaped(path: str) -> str:
+def escaped(path: str) -> str:
     """A path without glob patterns."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
 

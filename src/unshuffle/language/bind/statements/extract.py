@@ -1,4 +1,4 @@
-"""EXTRACT: a rowset from files, with the columns, types, keys and dependencies that the statement declares."""
+"""EXTRACT: a rowset from files, with the columns, types and constraints that the statement declares."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from unshuffle.catalog import files
-from unshuffle.catalog.constraints.constraint import DeclaredDependency, DeclaredKey
+from unshuffle.catalog.constraints.constraint import DeclaredDependency, DeclaredKey, PartCondition
 from unshuffle.catalog.schema import Column, Dependency, Key
-from unshuffle.declarations import DeclaredConstraint
+from unshuffle.declarations import DeclaredConstraint, has_parts
 from unshuffle.errors import FileProblem, NameProblem, Span, TypeProblem, did_you_mean
 from unshuffle.language.bind.context import BindingContext
 from unshuffle.language.bind.statements.columns import constraints, declared_type, find_column
+from unshuffle.language.bind.statements.part_conditions import bind_parts
 from unshuffle.language.bind.statements.paths import InputPath, input_path
 from unshuffle.language.bind.statements.stored_data import StoredData
 from unshuffle.language.bind.statements.using import bind_format_or_class
@@ -81,12 +82,15 @@ def _with_casts(context: BindingContext, node: ExtractBody, scan: Scan, casts: d
     uncast = set(scan.columns) - set(casts)
     scan_keys = tuple(key for key in keys if key <= uncast)
     scan_dependencies = tuple(d for d in dependencies if (d.determinant | d.dependent) <= uncast)
-    return Project(_with_constraints(scan, scan_keys, scan_dependencies), outputs)
+    return Project(
+        _with_constraints(scan, scan_keys, scan_dependencies, _declare_parts(context, node, project)), outputs
+    )
 
 
 def _constrained(context: BindingContext, node: ExtractBody, scan: Scan) -> Scan:
     _declare(context, node, scan)
-    return _with_constraints(scan, *constraints(node.keys, node.depends, scan.columns))
+    keys, dependencies = constraints(node.keys, node.depends, scan.columns)
+    return _with_constraints(scan, keys, dependencies, _declare_parts(context, node, scan))
 
 
 def _declare(context: BindingContext, node: ExtractBody, rowset: Scan | Project) -> None:
@@ -105,6 +109,18 @@ def _declare(context: BindingContext, node: ExtractBody, rowset: Scan | Project)
         dependency = DeclaredDependency(column_names(depends.left), column_names(depends.right))
         span = _span_between(depends.left[0], depends.right[-1])
         context.extract_constraints.append(DeclaredConstraint(scan.label, rowset, dependency, span))
+
+
+def _declare_parts(context: BindingContext, node: ExtractBody, rowset: Scan | Project) -> tuple[PartCondition, ...]:
+    """Collects the conditions on parts. Like other constraints, they are about the values after casts."""
+    if not node.parts:
+        return ()
+    scan = rowset.child if isinstance(rowset, Project) else rowset
+    assert isinstance(scan, Scan)
+    declared = bind_parts(context, node.parts, rowset, scan.label)
+    span = Span(node.path.span.source, node.parts[0].path.span.start, node.parts[-1].span.end)
+    context.extract_constraints.append(DeclaredConstraint(scan.label, rowset, declared, span))
+    return declared.parts if has_parts(scan) else ()
 
 
 def _span_between(first: Name, last: Name) -> Span:
@@ -126,10 +142,13 @@ def _restricted(scan: Scan, columns: Sequence[Column]) -> Scan:
     )
 
 
-def _with_constraints(scan: Scan, keys: tuple[Key, ...], dependencies: tuple[Dependency, ...]) -> Scan:
+def _with_constraints(
+    scan: Scan, keys: tuple[Key, ...], dependencies: tuple[Dependency, ...], parts: tuple[PartCondition, ...]
+) -> Scan:
     """A scan with declared constraints beside those discovered in the data."""
     return replace(
         scan,
         keys=tuple(dict.fromkeys((*keys, *scan.keys))),
         dependencies=tuple(dict.fromkeys((*dependencies, *scan.dependencies))),
+        bounds=scan.bounds.narrowed(parts) if scan.bounds is not None and parts else scan.bounds,
     )
