@@ -9,14 +9,13 @@ from unshuffle.explain.phrases import numbers, shuffle_writers
 from unshuffle.explain.phrases.layouts import LayoutText
 from unshuffle.explain.phrases.names import ColumnNames
 from unshuffle.explain.phrases.range_boundaries import why_then
+from unshuffle.explain.render.part_text import PartText
 from unshuffle.explain.render.physical import PlanDrawing
 from unshuffle.explain.render.physical_operators import JOINS
 from unshuffle.explain.why import (
     AvoidedEnforcer,
     DependencyRemedy,
     KeptEnforcer,
-    MatchedParts,
-    PrunedParts,
     Reasons,
     StorageRemedy,
     UnmetRequirement,
@@ -50,6 +49,7 @@ class ReasonText:
         self.names = drawing.names
         self.machine = drawing.optimized.target.machine
         self.reasons = reasons
+        self.parts = PartText(self.names, self.operator)
 
     def text(self) -> str:
         parts = list(self._part_lines())
@@ -83,28 +83,13 @@ class ReasonText:
             yield from (f"     {line}" for line in self.proof(avoided))
 
     def _part_lines(self) -> Iterator[str]:
-        lines = [*map(self.pruned, self.reasons.pruned), *map(self.matched, self.reasons.matched)]
-        if lines:
+        found = [[self.parts.pruned(each)] for each in self.reasons.pruned]
+        found += [self.parts.matched(each) for each in self.reasons.matched]
+        if found:
             yield "Parts of tables that are not read, or never meet:"
-            yield from (f"{number:>3}. {line}" for number, line in enumerate(lines, 1))
-
-    # --- parts of tables
-
-    def pruned(self, pruned: PrunedParts) -> str:
-        because = "" if pruned.predicate is None else f": no other can have {self.names.expression(pruned.predicate)}"
-        share = f"{100 * pruned.share:.3g} % of the bytes"
-        return f"{pruned.scan.scan.label}: {pruned.read:,} of {pruned.all:,} row groups, {share}{because}"
-
-    def matched(self, matched: MatchedParts) -> str:
-        total = matched.parts[0] * matched.parts[1]
-        sides = " and ".join(
-            f"{count:,} of {scan.scan.label} by the bounds of {self.names.listed((column,))}"
-            for count, scan, column in zip(matched.parts, matched.scans, matched.columns, strict=True)
-        )
-        return (
-            f"{self.operator(matched.join)}: {matched.pairs:,} of {total:,} pairs of row groups can meet, "
-            f"in {matched.tasks:,} tasks ({sides})"
-        )
+            for number, (line, *details) in enumerate(found, 1):
+                yield f"{number:>3}. {line}"
+                yield from (f"     {detail}" for detail in details)
 
     # --- exchanges and sorts that are kept
 
