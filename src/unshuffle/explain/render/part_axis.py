@@ -11,17 +11,20 @@ import datetime
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
+from functools import cached_property
 from math import floor, log10
 from typing import Any
 
 from unshuffle.explain.render.part_text import shown_value
-from unshuffle.partitions import END, START, Cut, KeyInterval, KeyOrder, merged
+from unshuffle.partitions import END, START, Cut, KeyInterval, KeyOrder
+from unshuffle.partitions.intervals import Place
 from unshuffle.partitions.values import SortedKey, from_number, number
 from unshuffle.plan.part_bounds import NULLS
 
 MIN_COVERED = 0.2  # of the line by parts; below it, distances are not drawn
 MAX_TICKS = 8
 ZOOM = 0.4  # if what is read takes less than this of the line, only its surroundings are drawn
+_HOUR_STEPS = (1, 3, 6, 12)
 _DAY_STEPS = (1, 2, 7)
 _MONTH_STEPS = (1, 2, 3, 6, 12, 24, 60, 120, 600, 1200)
 
@@ -33,11 +36,9 @@ class Axis:
         """The axis for some intervals; the part of it with `focus`, if that is small."""
         self._order = KeyOrder((key,))
         self._key = key
-        known = [each for each in shown if is_placed(each)]
-        self._places = sorted({self._order.place(cut) for each in known for cut in (each.low, each.high)})
-        self._values = {self._order.place(each.low): each.low.values[0] for each in known}
-        self.has_distances = self._have_distances(known)
-        self._low, self._high = self._ends(known)
+        self._known = [each for each in shown if is_placed(each)]
+        self.has_distances = self._have_distances()
+        self._low, self._high = self._ends(self._known)
         near = [each for each in focus if is_placed(each)]
         if near and self.has_distances:
             low, high = self._ends(near)
@@ -45,13 +46,25 @@ class Axis:
                 margin = (high - low) / 2
                 self._low, self._high = max(self._low, low - margin), min(self._high, high + margin)
 
-    def _have_distances(self, known: Sequence[KeyInterval]) -> bool:
-        if not known or any(_number(self._key, cut) is None for each in known for cut in (each.low, each.high)):
+    def _have_distances(self) -> bool:
+        spans: list[tuple[float, float]] = []
+        for each in self._known:
+            low, high = _number(self._key, each.low), _number(self._key, each.high)
+            if low is None or high is None:
+                return False
+            spans.append((low, high))
+        if not spans:
             return False
-        spans = [
-            [_number(self._key, cut) or 0.0 for cut in (each.low, each.high)] for each in merged((self._key,), known)
-        ]
-        return sum(high - low for low, high in spans) >= MIN_COVERED * (spans[-1][1] - spans[0][0])
+        spans.sort()
+        covered, reached = 0.0, spans[0][0]
+        for low, high in spans:
+            covered += max(0.0, high - max(low, reached))
+            reached = max(reached, high)
+        return covered >= MIN_COVERED * (reached - spans[0][0])
+
+    @cached_property
+    def _places(self) -> list[Place]:
+        return sorted({self._order.place(cut) for each in self._known for cut in (each.low, each.high)})
 
     def _ends(self, intervals: Sequence[KeyInterval]) -> tuple[float, float]:
         low = min((self._at(each.low) for each in intervals), default=0.0)
@@ -82,27 +95,28 @@ class Axis:
         for value in values:
             place = self.at(Cut((value,)))
             if -1e-9 <= place <= 1:
-                yield max(0.0, place), shown_value(value)
+                yield max(0.0, place), _tick(value)
 
-    def _some_values(self) -> Iterator[Any]:
+    def _some_values(self) -> list[Any]:
         """Values at which parts begin, far enough apart."""
-        starts = [place for place in self._places if place in self._values]
-        yield from (self._values[place] for place in starts[:: max(1, -(-len(starts) // MAX_TICKS))])
+        starts = {self._order.place(each.low): each.low.values[0] for each in self._known}
+        values = [starts[place] for place in sorted(starts)]
+        return values[:: max(1, -(-len(values) // MAX_TICKS))]
 
-    def _round_values(self) -> Iterator[Any]:
+    def _round_values(self) -> Iterable[Any]:
         first, last = (_value(self._key, each) for each in (self._low, self._high))
         if isinstance(first, datetime.datetime) and isinstance(last, datetime.datetime):
-            if last - first < datetime.timedelta(days=3):
-                yield from (_value(self._key, self._low + (self._high - self._low) * i / 5) for i in range(5))
-            else:
-                yield from (
-                    datetime.datetime(day.year, day.month, day.day, tzinfo=first.tzinfo)
-                    for day in _days(first.date(), last.date())
-                )
-        elif isinstance(first, datetime.date) and isinstance(last, datetime.date):
-            yield from _days(first, last)
-        else:
-            yield from (_value(self._key, each) for each in _round_numbers(self._low, self._high))
+            return _times(first, last)
+        if isinstance(first, datetime.date) and isinstance(last, datetime.date):
+            return _days(first, last)
+        return [_value(self._key, each) for each in _round_numbers(self._low, self._high)]
+
+
+def _tick(value: Any) -> str:
+    if isinstance(value, datetime.datetime):
+        is_midnight = value.time() == datetime.time()
+        return value.strftime("%Y-%m-%d" if is_midnight else "%Y-%m-%d %H:%M")
+    return shown_value(value)
 
 
 def is_placed(interval: KeyInterval) -> bool:
@@ -138,6 +152,16 @@ def _round_numbers(low: float, high: float) -> Iterator[float]:
     while at * step <= high:
         yield at * step
         at += 1
+
+
+def _times(first: datetime.datetime, last: datetime.datetime) -> list[datetime.datetime]:
+    """Full hours, or the first hours of days, far enough apart."""
+    midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
+    hours = (last - midnight) / datetime.timedelta(hours=1)
+    step = next((each for each in _HOUR_STEPS if hours <= each * MAX_TICKS), None)
+    if step is not None:
+        return [midnight + datetime.timedelta(hours=each) for each in range(0, int(hours) + 1, step)]
+    return [midnight.replace(year=day.year, month=day.month, day=day.day) for day in _days(first.date(), last.date())]
 
 
 def _days(first: datetime.date, last: datetime.date) -> Iterable[datetime.date]:

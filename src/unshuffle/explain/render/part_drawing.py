@@ -24,14 +24,14 @@ from unshuffle.properties import RangeKey
 WIDTH, LEFT, RIGHT = 960, 104, 12  # pixels: the drawing, and its margins
 PLOT = WIDTH - LEFT - RIGHT
 HEADER, LANE, BAR, STRIP, TICKS, LEGEND = 28, 21, 18, 32, 26, 24  # heights
-MIN_BAND = 15  # tasks with narrower ranges are drawn together
+MIN_BAND, MIN_BANDS = 15, 50  # pixels; tasks with narrower ranges are drawn together, in as many as are wide enough
 CHARACTER = 6.2  # the width of one, about
 MAX_NAME = 60  # characters of a name
 
 LIGHT = """--ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --band: #eef2f6; --band-other: #dde4ec; --one: #2f6db5;
---several: #b35900; --on-bar: #ffffff; --pale: #f6f8fa; --hatch: #8c959f;"""
+--several: #b35900; --on-bar: #ffffff; --pale: #f6f8fa; --hatch: #c8d0d8; --edge: #8c959f;"""
 DARK = """--ink: #e6edf3; --soft: #9ea7b3; --line: #3d444d; --band: #161b22; --band-other: #232a33; --one: #58a6ff;
---several: #f0a04b; --on-bar: #0d1117; --pale: #0d1117; --hatch: #6e7681;"""
+--several: #f0a04b; --on-bar: #0d1117; --pale: #0d1117; --hatch: #363d46; --edge: #6e7681;"""
 STYLE = f"""
 svg.parts {{ {LIGHT} }}
 @media (prefers-color-scheme: dark) {{ svg.parts {{ {DARK} }} }}
@@ -47,7 +47,7 @@ svg.parts .band {{ fill: var(--band); }} svg.parts .band-other {{ fill: var(--ba
 svg.parts .line {{ stroke: var(--line); fill: none; }}
 svg.parts .boundary {{ stroke: var(--ink); stroke-dasharray: 3 3; opacity: .6; }}
 svg.parts .one {{ fill: var(--one); }} svg.parts .several {{ fill: var(--several); }}
-svg.parts .unread {{ stroke: var(--hatch); stroke-width: .7; }}
+svg.parts .unread {{ stroke: var(--edge); stroke-width: .7; }}
 svg.parts .pale {{ fill: var(--pale); }} svg.parts .hatch {{ stroke: var(--hatch); stroke-width: 1.2; }}
 svg.parts g:hover > rect {{ opacity: .75; }}
 """
@@ -183,7 +183,8 @@ def _bands(matched: MatchedParts, axis: Axis) -> Iterator[_Band]:
     for task, each in enumerate(ranges):
         right = PLOT * min(1.0, max(0.0, axis.at(Cut(each.high.values[:1], each.high.after))))
         is_last = task == len(ranges) - 1
-        if is_last or (right - left >= MIN_BAND and PLOT - right >= MIN_BAND):
+        least = MIN_BAND if first == task else MIN_BANDS
+        if is_last or (right - left >= least and PLOT - right >= MIN_BAND):
             yield _Band(first, task, left, PLOT if is_last else right, KeyInterval(ranges[first].low, each.high))
             first, left = task + 1, right
 
@@ -192,8 +193,8 @@ def _band_labels(band: _Band, size: str) -> Iterator[str]:
     if band.first == band.last:
         yield from (f"task {band.first} · {size}", f"task {band.first}", str(band.first))
     else:
-        several = f"{band.first} to {band.last}"
-        yield from (f"tasks {several} · {size}", f"tasks {several}", several, f"{band.last - band.first + 1}×")
+        several = f"{band.first}–{band.last}"
+        yield from (f"tasks {several} · {size}", f"tasks {several}", several)
 
 
 def _axis(key: SortedKey, tables: Sequence[TableReads]) -> Axis:
@@ -261,7 +262,7 @@ def _legend(rows: Sequence[_Row], top: float, number: int) -> Iterator[str]:
             x += 18 + len(text) * CHARACTER + 20
     most = max((len(bar.parts) for bar in bars), default=1)
     if most > 1:
-        text = f"a bar stands for up to {most:,} parts that are too close to be told apart"
+        text = f"a bar stands for up to {most:,} parts"
         yield f'<text x="{_n(x)}" y="{_n(top + 10)}">{text}</text>'
 
 
@@ -286,8 +287,8 @@ def _listed(tasks: Sequence[int]) -> str:
 
 def _how_many(table: TableReads) -> str:
     if len(table.read) == len(table.parts):
-        return f"all {len(table.parts):,} {table.unit}s are read"
-    return f"{len(table.read):,} of {len(table.parts):,} {table.unit}s are read"
+        return f"reads all {len(table.parts):,} {table.unit}s" if len(table.parts) > 1 else "is read"
+    return f"reads {len(table.read):,} of {len(table.parts):,} {table.unit}s"
 
 
 def _cut(text: str, length: int = MAX_NAME) -> str:

@@ -78,7 +78,7 @@ def _read_by(side: TableReads, task: int) -> str:
         return f"nothing of {side.label}"
     first, last = parts[0].folder, parts[-1].folder
     where = first if first == last else f"{first} to {last}"
-    return f"{numbers.counted(len(parts), side.unit)} of {side.label} ({where})"
+    return f"{len(parts):,} {side.unit}{'s' if len(parts) > 1 else ''} of {side.label} ({where})"
 
 
 def _amounts(matched: MatchedParts) -> str:
@@ -97,9 +97,11 @@ def _shared(matched: MatchedParts) -> str:
     if not shared:
         return f"no {unit.removesuffix('s')} is read by two tasks"
     most = max(len(part.tasks) for part in shared)
-    tasks = "two tasks" if most == 2 else f"two to {most:,} tasks"
+    tasks = "two tasks" if most == 2 else f"2 to {most:,} tasks"
     verb = "is" if len(shared) == 1 else "are"
-    return f"{len(shared):,} of {read:,} {unit} {verb} read by {tasks}, {100 * matched.extra_share:.2g} % more bytes"
+    percent = 100 * matched.extra_share
+    more = f"{percent:,.0f}" if percent >= 10 else f"{percent:.2g}"
+    return f"{len(shared):,} of {read:,} {unit} {verb} read by {tasks}, {more} % more bytes"
 
 
 def _unit(sides: Sequence[TableReads]) -> str:
