@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from unshuffle import Session
-from unshuffle.explain.render.part_drawing import PartDrawing, picture
+from unshuffle.explain.render.part_drawing import PartDrawing
+from unshuffle.explain.render.part_style import picture
 from unshuffle.explain.render.physical import PlanDrawing
 from unshuffle.explain.render.reasons import ReasonText
 from unshuffle.explain.why import reasons

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 import shutil
 from collections.abc import Sequence
@@ -22,8 +23,9 @@ from unshuffle.catalog.schema import Column
 from unshuffle.explain.phrases.names import ColumnNames
 from unshuffle.explain.render.html import Figure, page
 from unshuffle.explain.render.part_axis import Axis
-from unshuffle.explain.render.part_drawing import LEFT, PLOT, PartDrawing, picture
+from unshuffle.explain.render.part_drawing import LEFT, PLOT, PartDrawing
 from unshuffle.explain.render.part_lanes import MAX_BARS, MAX_LANES, lanes
+from unshuffle.explain.render.part_style import picture
 from unshuffle.explain.render.part_text import PartText
 from unshuffle.explain.why import MatchedParts, PrunedParts, TablePart, TableReads
 from unshuffle.partitions import EVERYTHING, Cut, KeyInterval, Ranges, closed_interval, interval_of_value
@@ -31,8 +33,8 @@ from unshuffle.plan import physical
 from unshuffle.plan.expressions import Call, Literal, Ref
 from unshuffle.plan.logical import Files, Format, Scan
 from unshuffle.plan.part_bounds import NULLS, ColumnBounds
-from unshuffle.properties import Delivered, RangeKey, UnknownPartitioning
 from unshuffle.printable import printable
+from unshuffle.properties import Delivered, RangeKey, UnknownPartitioning
 from unshuffle.session import Session
 
 INT, DAY = pa.int64(), pa.date32()
@@ -199,7 +201,7 @@ def test_lanes() -> None:
         assert found.count <= MAX_LANES
         for lane in range(found.count):
             bars = sorted((bar.left, bar.right) for bar in found.bars if bar.lane == lane)
-            assert all(one[1] <= other[0] + 0.5 for one, other in zip(bars, bars[1:], strict=False))
+            assert all(one[1] <= other[0] + 0.5 for one, other in itertools.pairwise(bars))
 
 
 def test_folders_of_other_columns_have_lanes_of_their_own() -> None:
@@ -241,7 +243,7 @@ def test_values_have_distances(type: Any, low: Any, middle: Any, high: Any, tick
     assert axis.at(Cut((low,))) == 0
     assert axis.at(Cut((middle,))) == pytest.approx(0.5, abs=0.02)
     assert axis.at(Cut((high,), after=True)) == 1
-    shown = dict((text, place) for place, text in axis.ticks())
+    shown = {text: place for place, text in axis.ticks()}
     assert set(ticks) <= set(shown)
     assert list(shown.values()) == sorted(shown.values())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -96,7 +97,7 @@ def ends_in_files(tables: Path, side: TableReads) -> dict[str, list[tuple[int, A
 
 def ranges(found: MatchedParts) -> list[tuple[Any, Any]]:
     cuts = [None, *(boundary[0] for boundary in found.ranges.boundaries), None]
-    return list(zip(cuts, cuts[1:], strict=False))
+    return list(itertools.pairwise(cuts))
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -32,7 +32,9 @@ def test_the_page_of_days_joined_with_months(spark: SparkSession, tmp_path: Path
     for number in range(90):
         write(tmp_path / f"visits/day={day(number)}", user=random.integers(0, 999, 3000))
     sales, visits = (spark.read.parquet(str(tmp_path / name)) for name in ("sales", "visits"))
-    joined = sales.join(visits, (sales.sold == visits.day) & (sales.user == visits.user), "left").groupBy("sold").count()
+    joined = (
+        sales.join(visits, (sales.sold == visits.day) & (sales.user == visits.user), "left").groupBy("sold").count()
+    )
     session = session_of(spark)
     page = session.explain(joined, format="html")
     (svg,) = re.findall(r"<svg .*?</svg>", page, re.DOTALL)

@@ -13,7 +13,7 @@ from hashlib import sha256
 from unshuffle.explain.phrases import numbers
 from unshuffle.explain.render.escaping import escape
 from unshuffle.explain.render.node import ENFORCERS, DisplayNode
-from unshuffle.explain.render.part_drawing import STYLE
+from unshuffle.explain.render.part_style import STYLE
 from unshuffle.frozen import dataclass
 from unshuffle.results import Measured
 
