@@ -24,7 +24,7 @@ _DARK = """--text: #e6edf3; --back: #0d1117; --rule: #3d444d; --operator: #58a6f
 _STYLE = f"""
 :root {{ color-scheme: light dark; {_LIGHT} }}
 @media (prefers-color-scheme: dark) {{ :root {{ {_DARK} }} }}
-@media print {{ :root {{ color-scheme: light; {_LIGHT} }} figure {{ break-inside: avoid; }} }}
+@media print {{ :root {{ color-scheme: light; {_LIGHT} }} figure {{ break-inside: avoid; }} h2 {{ break-after: avoid; }} }}
 body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; color: var(--text);
 background: var(--back); }}
 h1 {{ font-size: 1.4rem; overflow-wrap: anywhere; }} h2 {{ font-size: 1.1rem; margin-top: 2rem; }}
