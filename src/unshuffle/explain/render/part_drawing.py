@@ -27,7 +27,7 @@ PLOT = WIDTH - LEFT - RIGHT
 HEADER, LANE, BAR, STRIP, TICKS, LEGEND = 28, 21, 18, 32, 26, 24  # heights
 MIN_BAND, MIN_BANDS = 15, 50  # pixels; tasks with narrower ranges are drawn together, in as many as are wide enough
 CHARACTER = 6.2  # the width of one, about
-MAX_NAME = 60  # characters of a name
+MAX_NAME, MAX_HEADER = 60, 122  # characters of a name, and above the bars of a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,13 @@ class PartDrawing:
         return _svg(self._text.pruned(pruned), [row], row.bottom + TICKS, body, number)
 
     def _table(self, row: _Row, header: float, number: int) -> Iterator[str]:
-        table, (before, after) = row.table, row.lanes.beyond
+        table, left_off = row.table, row.lanes.left_off
         facts = [f" by {self._text.column(table)}", _how_many(table)]
-        facts += [f"{count:,} more to the {side}" for count, side in ((before, "left"), (after, "right")) if count]
-        name, said = escape(_cut(table.label)), escape(" · ".join(map(_cut, facts)))
+        facts += [f"{left_off:,} not drawn"] if left_off else []
+        if len(table.read) < len(table.parts) and row.predicate is not None:
+            facts.append(self._text.no_other(row.predicate))
+        label = _cut(table.label)
+        name, said = escape(label), escape(_cut(" · ".join(facts), MAX_HEADER - len(label)))
         yield f'<text class="table" x="{LEFT}" y="{_n(header)}"><tspan>{name}</tspan>{said}</text>'
         for lane, label in row.lanes.labels:
             y = _n(row.y(lane) + BAR - 5)

@@ -47,12 +47,12 @@ class Lanes:
     bars: tuple[Bar, ...]
     count: int
     labels: tuple[tuple[int, str], ...]  # the first lane of each group of folders
-    beyond: tuple[int, int]  # how many parts are left and right of what is drawn
+    left_off: int  # how many parts are left and right of what is drawn
 
 
 def lanes(table: TableReads, axis: Axis, width: float) -> Lanes:
     placed: list[tuple[float, float, bool, TablePart]] = []
-    beyond = [0, 0]
+    left_off = 0
     for part in table.parts:
         values = [each for each in part.bounds if each != NULLS]
         if not values:
@@ -60,7 +60,7 @@ def lanes(table: TableReads, axis: Axis, width: float) -> Lanes:
             continue
         span = axis.span(values[0])
         if span is None:
-            beyond[axis.at(values[0].low) >= 1] += 1
+            left_off += 1
         else:
             placed.append((span[0] * width, span[1] * width, False, part))
     groups = _groups(part for _, _, _, part in placed)
@@ -72,7 +72,7 @@ def lanes(table: TableReads, axis: Axis, width: float) -> Lanes:
             break
     found = _with_rest(found)
     count = max((bar.lane for bar in found), default=0) + 1
-    return Lanes(tuple(found), count, labels, (beyond[0], beyond[1]))
+    return Lanes(tuple(found), count, labels, left_off)
 
 
 def _groups(parts: Iterable[TablePart]) -> list[str]:

@@ -27,9 +27,12 @@ class PartText:
 
     def pruned(self, pruned: PrunedParts) -> str:
         table = pruned.table
-        because = "" if pruned.predicate is None else f": no other can have {self._names.expression(pruned.predicate)}"
+        because = "" if pruned.predicate is None else f": {self.no_other(pruned.predicate)}"
         counts = f"{len(table.read):,} of {len(table.parts):,} {table.unit}s"
         return f"{table.label}: {counts}, {100 * table.share:.3g} % of the bytes{because}"
+
+    def no_other(self, predicate: Expression) -> str:
+        return f"no other can have {self._names.expression(predicate)}"
 
     def matched(self, matched: MatchedParts) -> list[str]:
         """What can meet, then some lines on what the tasks read."""
