@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 
-# All control characters but tabs and newlines, what changes the direction or the lines of text, and halves of characters.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+# All control characters but tabs and newlines, what changes the direction or the lines of text, halves of characters, and
+# what is no character.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 def printable(text: str) -> str:

@@ -9,8 +9,9 @@ from typing import Literal
 from unshuffle.explain.phrases import numbers
 from unshuffle.explain.render import json as render_json
 from unshuffle.explain.render.dot import dot
-from unshuffle.explain.render.html import page
+from unshuffle.explain.render.html import Figure, page
 from unshuffle.explain.render.logical import tree
+from unshuffle.explain.render.part_drawing import PartDrawing
 from unshuffle.explain.render.physical import PlanDrawing
 from unshuffle.explain.render.reasons import ReasonText
 from unshuffle.explain.render.text import table, text
@@ -22,6 +23,7 @@ from unshuffle.plan.physical import Exchange
 from unshuffle.printable import json_text, printable
 
 ExplainFormat = Literal["text", "json", "dot", "html"]
+MAX_FIGURES = 8  # of a page
 
 
 def physical(
@@ -49,7 +51,7 @@ def physical(
             texts = {"Summary": "\n".join([*_summary(optimized, reasons), *_declared(declared)])}
             texts |= {"Why": reason_text.text()} if why else {}
             texts |= {"Other plans": ranked_text(plans)} if len(plans) > 1 else {}
-            return page(title, drawing.roots(), texts=texts)
+            return page(title, drawing.roots(), texts=texts, figures=_figures(reason_text))
         case "text":
             parts = [table(drawing.roots()), "\n".join([*_summary(optimized, reasons), *_declared(declared)])]
             if why:
@@ -59,6 +61,22 @@ def physical(
             if len(plans) > 1:
                 parts.append(ranked_text(plans))
             return printable("\n\n".join(parts))
+
+
+def _figures(text: ReasonText) -> list[Figure]:
+    """Drawings of joins of parts, and of pruned tables that are in none of them. Many would make a large page."""
+    matched = text.reasons.matched[:MAX_FIGURES]
+    drawn = {id(side.scan) for each in matched for side in each.sides}
+    pruned = [each for each in text.reasons.pruned if id(each.table.scan) not in drawn][: MAX_FIGURES - len(matched)]
+    drawing = PartDrawing(text.parts)
+    figures = [
+        Figure(drawing.matched(each, number), "\n".join(text.parts.matched(each)))
+        for number, each in enumerate(matched, 1)
+    ]
+    return figures + [
+        Figure(drawing.pruned(each, number), text.parts.pruned(each))
+        for number, each in enumerate(pruned, len(matched) + 1)
+    ]
 
 
 def logical(title: str, script: Script, format: ExplainFormat) -> str:

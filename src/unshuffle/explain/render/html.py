@@ -7,25 +7,43 @@ script, to load anything and to use any style but its own, so a mistake in the e
 from __future__ import annotations
 
 import base64
-import html
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 from unshuffle.explain.phrases import numbers
+from unshuffle.explain.render.escaping import escape
 from unshuffle.explain.render.node import ENFORCERS, DisplayNode
-from unshuffle.printable import printable
+from unshuffle.explain.render.part_style import STYLE
+from unshuffle.frozen import dataclass
 from unshuffle.results import Measured
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; color: #1b1f24; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; } td, th { text-align: left; padding: .2rem 1rem .2rem 0; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-ul.plan, ul.plan ul { list-style: none; margin: 0; padding-left: 1.4rem; border-left: 1px solid #c8ccd1; }
-ul.plan li { margin: .3rem 0; } .operator { font-weight: 600; color: #0b5cad; } .moves { color: #b35900; }
-.fact { color: #57606a; } .rows { color: #1a7f37; } .layout { color: #8250df; }
-code { font-size: .85em; overflow-wrap: anywhere; } pre { white-space: pre-wrap; font-size: .85em; }
-"""
+_LIGHT = """--text: #1b1f24; --back: #ffffff; --rule: #c8ccd1; --operator: #0b5cad; --moves: #a34f00; --fact: #57606a;
+--rows: #1a7f37; --layout: #8250df;"""
+_DARK = """--text: #e6edf3; --back: #0d1117; --rule: #3d444d; --operator: #58a6ff; --moves: #f0a04b; --fact: #9ea7b3;
+--rows: #3fb950; --layout: #bc8cff;"""
+_STYLE = f"""
+:root {{ color-scheme: light dark; {_LIGHT} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {_DARK} }} }}
+@media print {{ :root {{ color-scheme: light; {_LIGHT} }} figure {{ break-inside: avoid; }} h2 {{ break-after: avoid; }} }}
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; color: var(--text);
+background: var(--back); }}
+h1 {{ font-size: 1.4rem; overflow-wrap: anywhere; }} h2 {{ font-size: 1.1rem; margin-top: 2rem; }}
+table {{ border-collapse: collapse; }} td, th {{ text-align: left; padding: .2rem 1rem .2rem 0; }}
+td.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
+ul.plan, ul.plan ul {{ list-style: none; margin: 0; padding-left: 1.4rem; border-left: 1px solid var(--rule); }}
+ul.plan li {{ margin: .3rem 0; }} .operator {{ font-weight: 600; color: var(--operator); }} .moves {{ color: var(--moves); }}
+.fact {{ color: var(--fact); }} .rows {{ color: var(--rows); }} .layout {{ color: var(--layout); }}
+code {{ font-size: .85em; overflow-wrap: anywhere; }} pre {{ white-space: pre-wrap; font-size: .85em; }}
+figure {{ margin: 1rem 0 2rem; }} figcaption {{ margin-top: .3rem; }}
+{STYLE}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """An SVG, in which all text is escaped, and the text below it, which is not."""
+
+    svg: str
+    caption: str
 
 
 def page(
@@ -33,8 +51,9 @@ def page(
     nodes: Sequence[DisplayNode],
     measured: Mapping[str, object] | None = None,
     texts: Mapping[str, str] | None = None,
+    figures: Sequence[Figure] = (),
 ) -> str:
-    """`texts` are further sections, by heading."""
+    """`texts` are further sections, by heading. `figures` show the parts of tables."""
     body = [f"<h1>{escape(title)}</h1>"]
     if measured:
         rows = "".join(
@@ -44,6 +63,10 @@ def page(
         body.append(f"<h2>Run</h2><table>{rows}</table>")
     body.append("<h2>Plan</h2>")
     body += [f"<ul class=plan>{_item(node)}</ul>" for node in nodes]
+    body += ["<h2>Parts of tables</h2>"] if figures else []
+    body += [
+        f"<figure>{each.svg}<figcaption><pre>{escape(each.caption)}</pre></figcaption></figure>" for each in figures
+    ]
     body += [f"<h2>{escape(head)}</h2><pre>{escape(text)}</pre>" for head, text in (texts or {}).items()]
     head = f'<meta charset="utf-8">{_policy()}<title>{escape(title)}</title><style>{_STYLE}</style>'
     return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>\n"
@@ -53,10 +76,6 @@ def _policy() -> str:
     style = base64.b64encode(sha256(_STYLE.encode()).digest()).decode()
     rules = f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'"
     return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
-
-
-def escape(text: str) -> str:
-    return html.escape(printable(text))
 
 
 def _item(node: DisplayNode) -> str:

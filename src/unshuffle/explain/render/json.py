@@ -8,9 +8,10 @@ from typing import Any
 from unshuffle.catalog.types import spark_name
 from unshuffle.explain.render.logical import tree
 from unshuffle.explain.render.node import DisplayNode, Execution
+from unshuffle.explain.render.parts_json import parts_json
 from unshuffle.explain.render.physical import PlanDrawing
 from unshuffle.explain.render.reasons import ReasonText
-from unshuffle.explain.render.reasons_json import avoided_json, exchanges_json, parts_json, sorts_json
+from unshuffle.explain.render.reasons_json import avoided_json, exchanges_json, sorts_json
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan.logical import Declared, Script
 from unshuffle.search.trace import Trace

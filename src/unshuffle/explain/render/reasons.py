@@ -5,19 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unshuffle.catalog.schema import Column
 from unshuffle.explain.phrases import numbers, shuffle_writers
 from unshuffle.explain.phrases.layouts import LayoutText
 from unshuffle.explain.phrases.names import ColumnNames
 from unshuffle.explain.phrases.range_boundaries import why_then
+from unshuffle.explain.render.part_text import PartText
 from unshuffle.explain.render.physical import PlanDrawing
 from unshuffle.explain.render.physical_operators import JOINS
 from unshuffle.explain.why import (
     AvoidedEnforcer,
     DependencyRemedy,
     KeptEnforcer,
-    MatchedParts,
-    PrunedParts,
     Reasons,
     StorageRemedy,
     UnmetRequirement,
@@ -51,6 +49,7 @@ class ReasonText:
         self.names = drawing.names
         self.machine = drawing.optimized.target.machine
         self.reasons = reasons
+        self.parts = PartText(self.names, self.operator)
 
     def text(self) -> str:
         parts = list(self._part_lines())
@@ -84,29 +83,13 @@ class ReasonText:
             yield from (f"     {line}" for line in self.proof(avoided))
 
     def _part_lines(self) -> Iterator[str]:
-        lines = [*map(self.pruned, self.reasons.pruned), *map(self.matched, self.reasons.matched)]
-        if lines:
+        found = [[self.parts.pruned(each)] for each in self.reasons.pruned]
+        found += [self.parts.matched(each) for each in self.reasons.matched]
+        if found:
             yield "Parts of tables that are not read, or never meet:"
-            yield from (f"{number:>3}. {line}" for number, line in enumerate(lines, 1))
-
-    # --- parts of tables
-
-    def pruned(self, pruned: PrunedParts) -> str:
-        because = "" if pruned.predicate is None else f": no other can have {self.names.expression(pruned.predicate)}"
-        by = ", by declared conditions" if pruned.is_declared else ""
-        share = f"{100 * pruned.share:.3g} % of the bytes"
-        return f"{pruned.scan.scan.label}: {pruned.read:,} of {pruned.all:,} row groups, {share}{because}{by}"
-
-    def matched(self, matched: MatchedParts) -> str:
-        total = matched.parts[0] * matched.parts[1]
-        sides = " and ".join(
-            f"{count:,} of {scan.scan.label} by the {_kind_of_bounds(scan, column)} of {self.names.listed((column,))}"
-            for count, scan, column in zip(matched.parts, matched.scans, matched.columns, strict=True)
-        )
-        return (
-            f"{self.operator(matched.join)}: {matched.pairs:,} of {total:,} pairs of row groups can meet, "
-            f"in {matched.tasks:,} tasks ({sides})"
-        )
+            for number, (line, *details) in enumerate(found, 1):
+                yield f"{number:>3}. {line}"
+                yield from (f"     {detail}" for detail in details)
 
     # --- exchanges and sorts that are kept
 
@@ -194,11 +177,6 @@ class ReasonText:
         text = texts[0] if texts else ""
         is_short = len(text) <= MAX_OPERATOR_WIDTH
         return f"{name} {text if is_short else text[: MAX_OPERATOR_WIDTH - 1] + '…'}".strip()
-
-
-def _kind_of_bounds(scan: physical.FileScan, column: Column) -> str:
-    is_declared = scan.scan.bounds is not None and scan.scan.bounds.is_declared(column)
-    return "declared bounds" if is_declared else "bounds"
 
 
 def _average_copies(node: PhysicalPlan) -> str:

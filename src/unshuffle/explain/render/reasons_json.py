@@ -61,28 +61,6 @@ def avoided_json(text: ReasonText) -> list[Json]:
     ]
 
 
-def parts_json(text: ReasonText) -> Json:
-    """The row groups of tables that are not read, and the pairs of them that can meet in a join."""
-    return {
-        "pruned": [
-            {"table": p.scan.scan.label, "read": p.read, "all": p.all, "bytes_share": p.share, "why": text.pruned(p)}
-            for p in text.reasons.pruned
-        ],
-        "matched": [
-            {
-                "operator": text.operator(m.join),
-                "tables": [scan.scan.label for scan in m.scans],
-                "columns": [column.name for column in m.columns],
-                "parts": list(m.parts),
-                "pairs": m.pairs,
-                "tasks": m.tasks,
-                "readers": [scan.readers for scan in m.scans],
-            }
-            for m in text.reasons.matched
-        ],
-    }
-
-
 def _exchange(text: ReasonText, kept: KeptEnforcer, operator: physical.Exchange) -> Json:
     scheme = getattr(operator.how, "scheme", None)
     merge = getattr(operator.how, "merge", None)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from unshuffle.explain.why.avoided import AvoidedEnforcer, avoided_enforcers
 from unshuffle.explain.why.kept import DependencyRemedy, KeptEnforcer, Remedy, StorageRemedy, kept_enforcers
+from unshuffle.explain.why.part_reads import TablePart, TableReads
 from unshuffle.explain.why.parts import MatchedParts, PrunedParts, matched_parts, pruned_parts
 from unshuffle.explain.why.what_if import DerivedPlan, UnmetRequirement
 from unshuffle.frozen import dataclass
@@ -26,6 +27,8 @@ __all__ = [
     "Reasons",
     "Remedy",
     "StorageRemedy",
+    "TablePart",
+    "TableReads",
     "UnmetRequirement",
     "reasons",
 ]
