@@ -35,9 +35,13 @@ def is_uri(path: str) -> bool:
 
 def absolute(path: str) -> str:
     """The canonical spelling of a path, by which paths are compared."""
-    if path.startswith("file:"):
-        path = unquote(re.sub(r"^file:(//[^/]*)?", "", path))
+    path = _local(path)
     return path.rstrip("/") if is_uri(path) else os.path.realpath(path)
+
+
+def _local(path: str) -> str:
+    """A `file:` URI as a local path. Links stay as they are: Spark lists files by the names they were asked for."""
+    return unquote(re.sub(r"^file:(//[^/]*)?", "", path)) if path.startswith("file:") else path
 
 
 def without_scheme(path: str) -> str:
@@ -99,9 +103,7 @@ def file_system(path: str) -> tuple[pa.fs.FileSystem, str]:
     if is_uri(path):
         system, inner = pa.fs.FileSystem.from_uri(path)
         return system, inner
-    if path.startswith("file:"):
-        path = absolute(path)
-    return pa.fs.LocalFileSystem(), os.path.abspath(path)
+    return pa.fs.LocalFileSystem(), os.path.abspath(_local(path))
 
 
 def data_files(paths: Iterable[str], base: str | None = None) -> list[DataFile]:
