@@ -85,6 +85,8 @@ class RangeFunction:
 
     keys: tuple[RangeKey, ...]
     boundaries: tuple[Boundary, ...] | SampledBoundaries
+    # There may be thousands of boundaries, and a search looks layouts up by their function all the time.
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -97,6 +99,11 @@ class RangeFunction:
             raise ValueError("keys that no boundary uses must be omitted")
         if any(self.compare(a, b) >= 0 for a, b in zip(self.boundaries, self.boundaries[1:], strict=False)):
             raise ValueError("boundaries must ascend in the order of the keys")
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash((self.keys, self.boundaries)))
+        return self._hash  # type: ignore[return-value]
 
     @property
     def arity(self) -> int:
