@@ -51,6 +51,7 @@ from unshuffle.plan.logical import Scan
 from unshuffle.properties import RangeFunction, RangeKey, SampledBoundaries
 
 Intervals = tuple[KeyInterval, ...]
+Schema = tuple[tuple[str, DataType], ...]
 NULLS = interval_of_value((None,))  # the rows whose value is NULL
 
 
@@ -204,20 +205,20 @@ def with_bounds(scan: Scan, found: Sequence[DataFile], names: Sequence[str]) -> 
     columns = columns_named(scan, names) if names else ()
     if not scan.files.rows or len(found) > EXACT_FOOTERS or columns is None or not have_names(columns):
         return scan
-    paths = tuple(without_scheme(file.path) for file in found)
-    folders = [folder_values(path, columns) for path in paths]
-    values = tuple(each for each in folders if each is not None)
-    if len(values) < len(folders):
-        return scan
-    return replace(scan, bounds=_part_bounds(tuple(found), paths, tuple(c.name for c in columns), values))
+    bounds = _part_bounds(tuple(found), tuple((column.name, column.type) for column in columns))
+    return scan if bounds is None else replace(scan, bounds=bounds)
 
 
 @lru_cache(maxsize=64)
-def _part_bounds(
-    files: tuple[DataFile, ...], paths: tuple[str, ...], names: tuple[str, ...], folders: tuple[tuple[Any, ...], ...]
-) -> PartBounds:
+def _part_bounds(files: tuple[DataFile, ...], folder_columns: Schema) -> PartBounds | None:
     """The same object for the same files, so that bounds are read once."""
-    return PartBounds(files, paths, names, folders)
+    paths = tuple(without_scheme(file.path) for file in files)
+    columns = [Column(0, name, type) for name, type in folder_columns]
+    folders = [folder_values(path, columns) for path in paths]
+    values = [each for each in folders if each is not None]
+    if len(values) < len(folders):
+        return None
+    return PartBounds(files, paths, [column.name for column in columns], values)
 
 
 def _intervals(found: ColumnRange | None) -> Intervals:
