@@ -25,6 +25,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import field
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -154,12 +155,14 @@ class RangeFunction:
         return range(first, last + 1)
 
     def __str__(self) -> str:
-        known = (
-            self.boundaries.name
-            if isinstance(self.boundaries, SampledBoundaries)
-            else ", ".join(map(str, self.boundaries))
-        )
-        return f"range into {self.partitions} at {known}"
+        return f"range into {self.partitions} at {_listed(self)}"
+
+
+# Cached, because proofs name their layouts, and there may be thousands of boundaries.
+@lru_cache(maxsize=256)
+def _listed(function: RangeFunction) -> str:
+    known = function.boundaries
+    return known.name if isinstance(known, SampledBoundaries) else ", ".join(map(str, known))
 
 
 def compare_values(a: Any, b: Any, descending: bool, nulls_first: bool) -> int:
