@@ -20,8 +20,17 @@ def milliseconds(run: Callable[[], object], runs: int) -> float:
 
 
 def show(results: Results, sizes: tuple[str, str], times: Mapping[str, str], goal: tuple[str, float]) -> None:
-    """A table for each shape, and whether the largest size meets the goal. `sizes` are two counts of a point, `times` its
-    times with their titles, and `goal` is a time and its most milliseconds."""
+    """A table for each shape, and whether the largest size meets the goal: a time and its most milliseconds."""
+    show_times(results, sizes, times)
+    for points in results.values():
+        last, (name, most) = points[-1], goal
+        met = "met" if last[name] < most else "missed"
+        count = last[sizes[0]]
+        print(f"{times[name]} of {count:,} x {count:,}: {last[name]:.1f} ms, goal {most:g} ms: {met}")
+
+
+def show_times(results: Results, sizes: tuple[str, str], times: Mapping[str, str]) -> None:
+    """A table for each shape. `sizes` are two counts of a point, `times` its times with their titles."""
     from rich.console import Console
     from rich.table import Table
 
@@ -33,10 +42,6 @@ def show(results: Results, sizes: tuple[str, str], times: Mapping[str, str], goa
             shown = ("-" if point[name] is None else f"{point[name]:,.2f}" for name in times)
             table.add_row(*(f"{point[name]:,}" for name in sizes), *shown)
         Console().print(table)
-        last, (name, most) = points[-1], goal
-        met = "met" if last[name] < most else "missed"
-        count = last[sizes[0]]
-        print(f"{times[name]} of {count:,} x {count:,}: {last[name]:.1f} ms, goal {most:g} ms: {met}")
 
 
 def drawn(results: Results, size: str, times: Mapping[str, str], most: float, pyplot: Any) -> Any:
@@ -46,7 +51,7 @@ def drawn(results: Results, size: str, times: Mapping[str, str], most: float, py
         for name, title in times.items():
             known = [(point[size], point[name]) for point in points if point[name] is not None]
             plot.plot([count for count, _ in known], [ms for _, ms in known], marker=".", label=title)
-        plot.axhline(most, linestyle="--", color="grey", label="goal of the largest")
+        plot.axhline(most, linestyle="--", color="grey", label="goal")
         plot.set(title=shape, xlabel=f"{size} on each side", ylabel="ms", xscale="log", yscale="log")
         plot.legend(fontsize="small")
     return figure

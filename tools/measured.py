@@ -193,6 +193,29 @@ def partitioned_tables(results: dict[str, Any]) -> Iterator[Row]:
         yield PARTITIONED[name], f"python benchmarks/partitioned_tables.py --query {name}", sides(query)
 
 
+SCHEMES = {
+    "months": "orders and lineitem in folders by month of their dates",
+    "quarters": "orders in folders by quarter, lineitem by month",
+    "keys": "orders in 24 and lineitem in 40 ranges of the order key",
+    "both": "both in folders by year and ranges of the order key",
+}
+
+
+def partitioned_tpch(results: dict[str, Any]) -> Iterator[Row]:
+    for scheme, queries in results["suites"].items():
+        _, _, result = _tpch(queries)
+        names = ", ".join(q["name"].split()[0] for q in queries)
+        what = f"TPC-H {names} at scale {queries[0]['size']:g}, {SCHEMES[scheme]}"
+        yield what, f"python benchmarks/partitioned_tpch.py --scheme {scheme}", result
+
+
+def planning_parts(results: dict[str, Any]) -> Iterator[Row]:
+    for shape, points in results["shapes"].items():
+        counts, times = ", ".join(f"{p['parts']:,}" for p in points), ", ".join(f"{p['again_ms']:.0f}" for p in points)
+        what = f"planning a join of two tables in {counts} {shape} each, without Spark's own listing of files"
+        yield what, "python benchmarks/planning_parts.py", f"{times} ms"
+
+
 def part_matching(results: dict[str, Any]) -> Iterator[Row]:
     largest = [max(sizes, key=lambda size: size["parts"]) for sizes in results["shapes"].values()]
     times = ", ".join(f"{size['match_ms']:.0f} ms" for size in largest)
@@ -217,7 +240,9 @@ ROWS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "partition_writing": partition_writing,
     "connection_maps": connection_maps,
     "partitioned_tables": partitioned_tables,
+    "partitioned_tpch": partitioned_tpch,
     "part_matching": part_matching,
+    "planning_parts": planning_parts,
     "optimize": optimize,
 }
 

@@ -32,7 +32,8 @@ from unshuffle.partitions import EVERYTHING, Cut, KeyInterval, Ranges, closed_in
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import Call, Literal, Ref
 from unshuffle.plan.logical import Files, Format, Scan
-from unshuffle.plan.part_bounds import NULLS, ColumnBounds
+from unshuffle.plan.part_bounds import ColumnBounds
+from unshuffle.plan.predicate_intervals import NULLS
 from unshuffle.printable import printable
 from unshuffle.properties import Delivered, RangeKey, UnknownPartitioning
 from unshuffle.session import Session

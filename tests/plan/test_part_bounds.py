@@ -14,7 +14,8 @@ from unshuffle.catalog.schema import Column
 from unshuffle.partitions import EVERYTHING, Cut, KeyInterval, Ranges, closed_interval, interval_of_value
 from unshuffle.plan.expressions import Call, Literal, Ref, connect
 from unshuffle.plan.logical import Files, Format, Scan
-from unshuffle.plan.part_bounds import NULLS, PartBounds, with_bounds
+from unshuffle.plan.part_bounds import PartBounds, with_bounds
+from unshuffle.plan.predicate_intervals import NULLS
 from unshuffle.properties import RangeFunction, RangeKey
 
 INT, DAY, HALF = pa.int64(), pa.date32(), pa.float64()

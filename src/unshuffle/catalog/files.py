@@ -35,9 +35,13 @@ def is_uri(path: str) -> bool:
 
 def absolute(path: str) -> str:
     """The canonical spelling of a path, by which paths are compared."""
-    if path.startswith("file:"):
-        path = unquote(re.sub(r"^file:(//[^/]*)?", "", path))
+    path = _local(path)
     return path.rstrip("/") if is_uri(path) else os.path.realpath(path)
+
+
+def _local(path: str) -> str:
+    """A `file:` URI as a local path. Links stay as they are: Spark lists files by the names they were asked for."""
+    return unquote(re.sub(r"^file:(//[^/]*)?", "", path)) if path.startswith("file:") else path
 
 
 def without_scheme(path: str) -> str:
@@ -99,9 +103,7 @@ def file_system(path: str) -> tuple[pa.fs.FileSystem, str]:
     if is_uri(path):
         system, inner = pa.fs.FileSystem.from_uri(path)
         return system, inner
-    if path.startswith("file:"):
-        path = absolute(path)
-    return pa.fs.LocalFileSystem(), os.path.abspath(path)
+    return pa.fs.LocalFileSystem(), os.path.abspath(_local(path))
 
 
 def data_files(paths: Iterable[str], base: str | None = None) -> list[DataFile]:
@@ -117,15 +119,43 @@ def data_files(paths: Iterable[str], base: str | None = None) -> list[DataFile]:
         else:
             infos = system.get_file_info(pa.fs.FileSelector(inner, recursive=True, allow_not_found=True))
         for each in sorted(infos, key=lambda info: info.path):
-            if each.type == pa.fs.FileType.File and not _is_hidden(each.path[len(inner) :]):
-                folders = each.path[len(root) :].lstrip("/").split("/")[:-1]
-                partition = tuple(_partition_value(folder) for folder in folders if "=" in folder)
+            if each.type == pa.fs.FileType.File and not is_hidden(each.path[len(inner) :]):
+                partition = _partition_values(each.path[len(root) :])
                 listed.append(DataFile(prefix + each.path, each.size, partition, each.mtime_ns))
     return listed
 
 
-def _is_hidden(relative: str) -> bool:
+def local_files(paths: Iterable[str], base: str) -> tuple[DataFile, ...]:
+    """Local files as they are now. Raises an `OSError` if one is gone."""
+    root, found = without_scheme(base).rstrip("/"), []
+    for path in paths:
+        local = without_scheme(path)
+        status = os.stat(local)
+        found.append(DataFile(path, status.st_size, _partition_values(local[len(root) :]), status.st_mtime_ns))
+    return tuple(found)
+
+
+def are_unchanged(files: Iterable[DataFile]) -> bool:
+    """Whether local files have the size and the time of change that they had."""
+    try:
+        for file in files:
+            status = os.stat(without_scheme(file.path))
+            if status.st_mtime_ns != file.modified or status.st_size != file.size:
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def is_hidden(relative: str) -> bool:
+    """Whether a path below the folder of a table is not data."""
     return any(part[:1] in ("_", ".") and "=" not in part for part in relative.split("/") if part)
+
+
+def _partition_values(relative: str) -> tuple[tuple[str, str], ...]:
+    """What the folders of a file say, below the folder of the table."""
+    folders = relative.lstrip("/").split("/")[:-1]
+    return tuple(_partition_value(folder) for folder in folders if "=" in folder)
 
 
 def _partition_value(folder: str) -> tuple[str, str]:

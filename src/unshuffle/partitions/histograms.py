@@ -22,7 +22,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import accumulate, pairwise
 from math import isfinite
 from typing import Any
@@ -55,6 +55,7 @@ class KeyHistogram:
     _lows: tuple[Place, ...] = field(init=False, repr=False, compare=False)
     _highs: tuple[Place, ...] = field(init=False, repr=False, compare=False)
     _sums: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)  # what is derived from a histogram is looked up by it
 
     def __post_init__(self) -> None:
         order = KeyOrder(self.keys)
@@ -69,6 +70,10 @@ class KeyHistogram:
         object.__setattr__(self, "_lows", lows)
         object.__setattr__(self, "_highs", highs)
         object.__setattr__(self, "_sums", (0.0, *accumulate(float(bucket.rows) for bucket in self.buckets)))
+        object.__setattr__(self, "_hash", hash((self.keys, lows, self._sums)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def rows(self) -> float:
@@ -104,14 +109,16 @@ class KeyHistogram:
 
     def within(self, where: Iterable[KeyInterval]) -> KeyHistogram:
         """The histogram of the rows in some intervals. Ends with more columns than the histogram are widened."""
+        return _within(self, tuple(where))
+
+    def _within(self, where: Iterable[KeyInterval]) -> KeyHistogram:
         columns = len(self.keys)
         made: list[Bucket] = []
         reached: Place = ()
         for low, high in sorted({(_low(each.low, columns), _high(each.high, columns)) for each in where}, key=self._at):
-            cuts = {self._order.place(cut): cut for cut in (low, high)}
-            cuts |= {
-                place: cut for place, cut in self.ends() if self._order.place(low) < place < self._order.place(high)
-            }
+            start, end = self._order.place(low), self._order.place(high)
+            cuts = {start: low, end: high}
+            cuts |= {place: cut for place, cut in self.ends() if start < place < end}
             inside = [each for each in sorted(cuts.items()) if each[0] >= reached]
             for one, other in pairwise(inside):
                 rows = self.rows_below_place(*other) - self.rows_below_place(*one)
@@ -126,6 +133,12 @@ class KeyHistogram:
         return KeyHistogram(self.keys, tuple(Bucket(each.interval, each.rows * factor) for each in self.buckets))
 
 
+# What is computed of a table's histogram is kept for the next query over the table.
+@lru_cache(maxsize=64)
+def _within(histogram: KeyHistogram, where: tuple[KeyInterval, ...]) -> KeyHistogram:
+    return histogram._within(where)
+
+
 def _low(cut: Cut, columns: int) -> Cut:
     return cut if len(cut.values) <= columns else Cut(cut.values[:columns])
 
@@ -134,6 +147,7 @@ def _high(cut: Cut, columns: int) -> Cut:
     return cut if len(cut.values) <= columns else Cut(cut.values[:columns], after=True)
 
 
+@lru_cache(maxsize=64)
 def _united(one: KeyHistogram, other: KeyHistogram) -> KeyHistogram:
     if one.keys != other.keys:
         raise ValueError("histograms on different keys have no union")

@@ -49,6 +49,8 @@ from unshuffle.plan.part_histograms import histogram_of_parts
 from unshuffle.plan.predicate_intervals import NULLS, Intervals, intervals_of_column, is_closed
 from unshuffle.properties import RangeFunction, RangeKey, SampledBoundaries
 
+Schema = tuple[tuple[str, DataType], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -170,7 +172,7 @@ class PartBounds:
         """The same parts, with conditions that are true for some of the files in addition to others."""
         conditions = (*self._declared, *declared)
         columns = {(c.name, c.type) for each in conditions if each.expression for c in columns_of(each.expression)}
-        return _part_bounds(
+        return _narrowed_bounds(
             self._found, self._paths, self.folder_columns, self._folders, conditions, frozenset(columns)
         )
 
@@ -251,22 +253,30 @@ def with_bounds(scan: Scan, found: Sequence[DataFile], names: Sequence[str]) -> 
     columns = columns_named(scan, names) if names else ()
     if not scan.files.rows or len(found) > EXACT_FOOTERS or columns is None or not have_names(columns):
         return scan
-    paths = tuple(without_scheme(file.path) for file in found)
-    folders = [folder_values(path, columns) for path in paths]
-    values = tuple(each for each in folders if each is not None)
-    if len(values) < len(folders):
-        return scan
-    return replace(scan, bounds=_part_bounds(tuple(found), paths, tuple(c.name for c in columns), values))
+    bounds = _part_bounds(tuple(found), tuple((column.name, column.type) for column in columns))
+    return scan if bounds is None else replace(scan, bounds=bounds)
 
 
 @lru_cache(maxsize=64)
-def _part_bounds(
+def _part_bounds(files: tuple[DataFile, ...], folder_columns: Schema) -> PartBounds | None:
+    """The same object for the same files, so that bounds are read once."""
+    paths = tuple(without_scheme(file.path) for file in files)
+    columns = [Column(0, name, type) for name, type in folder_columns]
+    folders = [folder_values(path, columns) for path in paths]
+    values = [each for each in folders if each is not None]
+    if len(values) < len(folders):
+        return None
+    return PartBounds(files, paths, [column.name for column in columns], values)
+
+
+@lru_cache(maxsize=64)
+def _narrowed_bounds(
     files: tuple[DataFile, ...],
     paths: tuple[str, ...],
     names: tuple[str, ...],
     folders: tuple[tuple[Any, ...], ...],
-    declared: tuple[PartCondition, ...] = (),
-    types: frozenset[tuple[str, DataType]] = frozenset(),
+    declared: tuple[PartCondition, ...],
+    types: frozenset[tuple[str, DataType]],
 ) -> PartBounds:
     """The same object for the same files and conditions, so that bounds are read once. Conditions are the same if their
     texts and the types of their columns are."""

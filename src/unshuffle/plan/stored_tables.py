@@ -38,9 +38,10 @@ class TableFile:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TableLayout:
-    """Which files hold which partition of a table, and the partition function: what a manifest says of a stream."""
+    """Which files hold which partition of a table, and the partition function: what a manifest says of a stream. There is one
+    object for a table as long as its files do not change, so that what is computed of it can be kept with it."""
 
     schema: Schema
     clustered_by: tuple[SortedName, ...]
@@ -61,10 +62,16 @@ class TableLayout:
         return sum(partition.bytes for partition in self.partitions)
 
 
-def table_files(found: Sequence[DataFile], contents: ParquetContents) -> list[TableFile]:
+def table_files(found: Sequence[DataFile], contents: ParquetContents) -> tuple[TableFile, ...]:
     """Files that were listed, with the rows that their footers tell."""
-    pairs = zip(found, contents.rows_of_files, strict=True)
-    return [TableFile(without_scheme(file.path), file.size, rows) for file, rows in pairs]
+    return _table_files(tuple(found), contents.rows_of_files)
+
+
+# Cached, and the folders below too, because a table of many folders is read by many queries.
+@lru_cache(maxsize=32)
+def _table_files(found: tuple[DataFile, ...], rows_of_files: tuple[int, ...]) -> tuple[TableFile, ...]:
+    pairs = zip(found, rows_of_files, strict=True)
+    return tuple(TableFile(without_scheme(file.path), file.size, rows) for file, rows in pairs)
 
 
 def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> Scan | None:
@@ -80,7 +87,6 @@ def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> 
     return replace(_with_layout(scan, layout, columns, tuple(names)), spread=spread, spread_on=columns)
 
 
-# Cached, because a table of many folders is read by many queries.
 @lru_cache(maxsize=32)
 def _folders(
     schema: Schema, names: tuple[str, ...], files: tuple[TableFile, ...]

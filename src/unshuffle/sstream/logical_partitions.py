@@ -9,6 +9,7 @@ partition; two neighbouring tasks may both read the row group at their border. O
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import HashConnections, KeyInterval, KeyOrder, Ranges, closed_interval, connect
@@ -59,6 +60,14 @@ def logical_partitions(
 ) -> LogicalPartitions:
     """The row groups of each partition of `function` (None: the stored one). Row groups without rows in the intervals
     `within`, which are intervals of the sort order, are left out."""
+    return _logical_partitions(manifest, function, None if within is None else tuple(within))
+
+
+# Cached, because a table of many folders is read by many queries.
+@lru_cache(maxsize=64)
+def _logical_partitions(
+    manifest: StoredLayout, function: HashFunction | RangeFunction | None, within: tuple[KeyInterval, ...] | None
+) -> LogicalPartitions:
     keeps = _keeps(manifest, within)
     stored = [
         [_Group(file, number, group) for file in each.files for number, group in enumerate(file.groups) if keeps(group)]

@@ -13,6 +13,7 @@ class StoredLayout(Protocol):
     """Row r is in partition `function(r[clustered_by])`, and the files of a partition, read in order, are sorted by
     `sorted_by`, which may be nothing."""
 
+    def __hash__(self) -> int: ...
     @property
     def clustered_by(self) -> tuple[SortedName, ...]: ...
     @property

@@ -63,6 +63,7 @@ def test_exchanges_are_those_of_the_final_plan(spark: SparkSession, name: str) -
     assert (measured.shuffle_bytes > 0) == (expected > 0)
     assert measured.seconds > 0
     assert measured.task_seconds > 0
+    assert measured.cpu_seconds > 0
     assert measured.spill_bytes == 0
 
 

@@ -19,7 +19,7 @@ from unshuffle.explain.render.part_text import shown_value
 from unshuffle.partitions import END, START, Cut, KeyInterval, KeyOrder
 from unshuffle.partitions.intervals import Place
 from unshuffle.partitions.values import SortedKey, from_number, number
-from unshuffle.plan.part_bounds import NULLS
+from unshuffle.plan.predicate_intervals import NULLS
 
 MIN_COVERED = 0.2  # of the line by parts; below it, distances are not drawn
 MAX_TICKS = 8

@@ -14,7 +14,7 @@ from dataclasses import replace
 from unshuffle.explain.render.part_axis import Axis
 from unshuffle.explain.why import TablePart, TableReads
 from unshuffle.frozen import dataclass
-from unshuffle.plan.part_bounds import NULLS
+from unshuffle.plan.predicate_intervals import NULLS
 
 COLUMN = 4  # pixels; narrower bars in one such column are drawn as one
 MAX_LANES = 8

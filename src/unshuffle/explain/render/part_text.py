@@ -11,8 +11,8 @@ from unshuffle.explain.why import MatchedParts, PrunedParts, TablePart, TableRea
 from unshuffle.partitions import END, START, KeyInterval
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import Expression
-from unshuffle.plan.part_bounds import NULLS
 from unshuffle.plan.physical import PhysicalPlan
+from unshuffle.plan.predicate_intervals import NULLS
 
 MAX_TASKS = 3  # that are described one by one
 MAX_VALUE_WIDTH = 40  # characters

@@ -9,7 +9,7 @@ from unshuffle.explain.render.part_text import method
 from unshuffle.explain.render.reasons import ReasonText
 from unshuffle.explain.why import MatchedParts, PrunedParts, TablePart, TableReads
 from unshuffle.partitions import END, START, Cut
-from unshuffle.plan.part_bounds import NULLS
+from unshuffle.plan.predicate_intervals import NULLS
 
 Json = Mapping[str, Any]
 MAX_LISTED = 200  # parts of a table, and tasks of a join

@@ -26,7 +26,10 @@ class PrunedParts:
     @property
     def is_declared(self) -> bool:
         """Whether declared conditions bound a column of the filter."""
-        bounds, read = self.table.scan.scan.bounds, columns_of(self.predicate) if self.predicate is not None else frozenset()
+        bounds, read = (
+            self.table.scan.scan.bounds,
+            columns_of(self.predicate) if self.predicate is not None else frozenset(),
+        )
         return bounds is not None and any(map(bounds.is_declared, read))
 
 

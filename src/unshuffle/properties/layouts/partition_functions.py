@@ -25,6 +25,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import field
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -85,6 +86,8 @@ class RangeFunction:
 
     keys: tuple[RangeKey, ...]
     boundaries: tuple[Boundary, ...] | SampledBoundaries
+    # There may be thousands of boundaries, and a search looks layouts up by their function all the time.
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -97,6 +100,11 @@ class RangeFunction:
             raise ValueError("keys that no boundary uses must be omitted")
         if any(self.compare(a, b) >= 0 for a, b in zip(self.boundaries, self.boundaries[1:], strict=False)):
             raise ValueError("boundaries must ascend in the order of the keys")
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash((self.keys, self.boundaries)))
+        return self._hash  # type: ignore[return-value]
 
     @property
     def arity(self) -> int:
@@ -147,12 +155,14 @@ class RangeFunction:
         return range(first, last + 1)
 
     def __str__(self) -> str:
-        known = (
-            self.boundaries.name
-            if isinstance(self.boundaries, SampledBoundaries)
-            else ", ".join(map(str, self.boundaries))
-        )
-        return f"range into {self.partitions} at {known}"
+        return f"range into {self.partitions} at {_listed(self)}"
+
+
+# Cached, because proofs name their layouts, and there may be thousands of boundaries.
+@lru_cache(maxsize=256)
+def _listed(function: RangeFunction) -> str:
+    known = function.boundaries
+    return known.name if isinstance(known, SampledBoundaries) else ", ".join(map(str, known))
 
 
 def compare_values(a: Any, b: Any, descending: bool, nulls_first: bool) -> int:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from functools import cmp_to_key
+from functools import cmp_to_key, lru_cache
 from math import gcd
 
 from unshuffle.frozen import dataclass
@@ -145,6 +145,7 @@ def _same_hash(one: HashFunction, other: HashFunction) -> bool:
     return one.types == other.types and one.family == other.family and all(t is not None for t in one.types)
 
 
+@lru_cache(maxsize=512)
 def _overlaps(source: RangeFunction, target: RangeFunction) -> tuple[range, ...] | None:
     """Which ranges overlap. Common keys must have the same order; points compare by the longer list of keys."""
     common = min(source.arity, target.arity)

@@ -13,7 +13,7 @@ are chosen at planning time save a pass, but may be skewed: `Spread.largest_shar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product, takewhile
 from math import sqrt
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from unshuffle.search.implementation import Implementation
     from unshuffle.search.memo import Group
 
-Divisions = dict[tuple[int, int], RangeFunction | None]
-
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -48,7 +46,6 @@ class Spread:
     histogram: KeyHistogram
     kept: float = 1.0  # the fraction of the counted rows that is left; which of them is unknown
     characters: int | None = None  # the last column is a prefix of a string: boundaries on it have at most this length
-    divisions: Divisions = field(default_factory=dict, repr=False, compare=False)  # by columns and number of ranges
 
     @property
     def order(self) -> tuple[Sorted, ...]:
@@ -66,7 +63,7 @@ class Spread:
         if not names:
             return None
         characters = self.characters if len(names) == len(self.columns) else None
-        return Spread(tuple(names), self.histogram, self.kept, characters, self.divisions)
+        return Spread(tuple(names), self.histogram, self.kept, characters)
 
     def cut(self, column: Column, length: int, name: Callable[[Column], Column | None], short: Column) -> Spread | None:
         """The same with `short`, a prefix of a column, in the place of that column, and without the columns after it."""
@@ -82,16 +79,9 @@ class Spread:
 
     def divided(self, columns: int, count: int) -> Partitioned | None:
         """About `count` ranges on the first columns; None if there is nothing to divide."""
-        if (columns, count) not in self.divisions:
-            self.divisions[columns, count] = self._divided(columns, count)
-        function = self.divisions[columns, count]
-        return Partitioned(function, self.columns[: function.arity]) if function is not None else None
-
-    def _divided(self, columns: int, count: int) -> RangeFunction | None:
-        if self.histogram.rows <= 0 or count < 2 or columns < 1:
-            return None
         characters = self.characters if columns == len(self.columns) else None
-        return _function(divide(self.histogram, self.histogram.rows / count, columns, characters).ranges)
+        function = _divided(self.histogram, columns, count, characters)
+        return Partitioned(function, self.columns[: function.arity]) if function is not None else None
 
     def divided_evenly(self, most: int, columns: int = 1) -> Partitioned | None:
         """At most this many ranges on the first columns, cut where that makes them most even."""
@@ -106,7 +96,7 @@ class Spread:
         rows = self.histogram.rows
         if rows <= 0 or isinstance(function.boundaries, SampledBoundaries):
             return 0.0
-        counted = max(map(self.histogram.rows_in, Ranges(function.keys, function.boundaries))) / rows
+        counted = _rows_in_largest(self.histogram, function) / rows
         return sqrt(counted * min(1.0, counted / self.kept)) if self.kept > 0.0 else 1.0
 
 
@@ -115,6 +105,20 @@ def _function(ranges: Ranges) -> RangeFunction | None:
         return None
     keys = ranges.keys[: max(map(len, ranges.boundaries))]
     return RangeFunction(tuple(RangeKey(key.type, key.descending, key.nulls_first) for key in keys), ranges.boundaries)
+
+
+# Cached, because a table with many parts is read by many queries.
+@lru_cache(maxsize=512)
+def _divided(histogram: KeyHistogram, columns: int, count: int, characters: int | None) -> RangeFunction | None:
+    if histogram.rows <= 0 or count < 2 or columns < 1:
+        return None
+    return _function(divide(histogram, histogram.rows / count, columns, characters).ranges)
+
+
+@lru_cache(maxsize=512)
+def _rows_in_largest(histogram: KeyHistogram, function: RangeFunction) -> float:
+    assert not isinstance(function.boundaries, SampledBoundaries)
+    return max(map(histogram.rows_in, Ranges(function.keys, function.boundaries)))
 
 
 def counted(group: Group, key: Sorted) -> Spread | None:

@@ -32,6 +32,7 @@ class Measurement:
     shuffle_bytes: int = 0  # written
     spill_bytes: int = 0  # to disk
     task_seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of the tasks: on a busy machine they also wait
     peak_memory_bytes: int = 0  # for sorting, joining and grouping, of the task that took most at once
 
 
@@ -62,6 +63,7 @@ def _fill(measured: Measurement, spark: SparkSession, tag: str) -> None:
         measured.shuffle_bytes += stage.shuffleWriteBytes()
         measured.spill_bytes += stage.diskBytesSpilled()
         measured.task_seconds += stage.executorRunTime() / 1000
+        measured.cpu_seconds += stage.executorCpuTime() / 1e9
         measured.peak_memory_bytes = max(measured.peak_memory_bytes, _peak_memory(spark, context, stage))
 
     def writing(of_jobs: set[int]) -> int:

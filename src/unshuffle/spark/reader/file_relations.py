@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,14 @@ def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None
     where = scan.files
     has_parts = source.partitionSchema().length() > 0 or source.bucketSpec().isDefined()
     try:
-        found = files.data_files(where.paths, where.base)
-        is_listed = _are_listed(spark, found, source)
+        listed = _listed_by_spark(spark, source)
+        found = _local_files(listed, where)
+        is_listed = found is not None
+        if found is None:
+            found = files.data_files(where.paths, where.base)
+            is_listed = sorted(map(files.without_scheme, listed)) == sorted(
+                files.without_scheme(file.path) for file in found
+            )
         if not is_listed and source.location().getClass().getSimpleName() != "InMemoryFileIndex":
             return scan  # the folders of a table may be anywhere
         contents = parquet_contents(found) if found else None
@@ -117,15 +124,47 @@ def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None
     return _in_parts(bounded, source, table_files(found, contents)) or bounded if has_parts else bounded
 
 
-def _are_listed(spark: SparkSession, found: Sequence[DataFile], source: Any) -> bool:
-    """Whether files are those that Spark has listed for a relation, and will read."""
+def _listed_by_spark(spark: SparkSession, source: Any) -> tuple[str, ...]:
+    """The files that Spark has listed for a relation, and will read."""
     index = source.location()
     if index.getClass().getSimpleName() == "CatalogFileIndex":
         index = index.filterPartitions(sequence(spark, []))
     # As one text: reading the elements of a sequence takes a call for each.
-    text: str = index.allFiles().mkString("\n")
-    listed = (files.without_scheme(path) for path in _STATUS.findall(text))
-    return sorted(listed) == sorted(files.without_scheme(file.path) for file in found)
+    return _paths_in(index.allFiles().mkString("\n"))
+
+
+@lru_cache(maxsize=16)
+def _paths_in(text: str) -> tuple[str, ...]:
+    return tuple(sorted(_STATUS.findall(text)))
+
+
+def _local_files(listed: tuple[str, ...], where: Files) -> Sequence[DataFile] | None:
+    """These files as they are now, without listing any folder; None if they are not all local, or not all data."""
+    base = where.base or (where.paths[0] if len(where.paths) == 1 else "")
+    listing = _listing(listed, base) if base.startswith("file:/") else None
+    return None if listing is None else listing.files()
+
+
+class _Listing:
+    """Local files, and what they were when they were last looked at."""
+
+    def __init__(self, paths: tuple[str, ...], base: str) -> None:
+        self._paths, self._base = paths, base
+        self._known: tuple[DataFile, ...] = ()
+
+    def files(self) -> tuple[DataFile, ...]:
+        """The same object as long as no file has changed, so that what is known of it is found quickly."""
+        known = self._known
+        if not known or not files.are_unchanged(known):
+            known = self._known = files.local_files(self._paths, self._base)
+        return known
+
+
+@lru_cache(maxsize=16)
+def _listing(paths: tuple[str, ...], base: str) -> _Listing | None:
+    below = f"{base.rstrip('/')}/"
+    are_data = all(path.startswith(below) and not files.is_hidden(path[len(below) :]) for path in paths)
+    return _Listing(paths, base) if paths and are_data else None
 
 
 def _in_parts(scan: Scan, source: Any, found: Sequence[TableFile]) -> Scan | None:

@@ -1,0 +1,20 @@
+"""Which files a path names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unshuffle.catalog.files import absolute, data_files
+
+
+def test_files_below_a_link_are_named_as_they_were_asked_for(tmp_path: Path) -> None:
+    """As Spark names them: otherwise a table below a link would not be the one that Spark has listed."""
+    (tmp_path / "table" / "day=1").mkdir(parents=True)
+    (tmp_path / "table" / "day=1" / "a.parquet").touch()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "table")
+    for path in (str(link), f"file:{link}"):
+        (found,) = data_files([path], path)
+        assert found.path == f"{path}/day=1/a.parquet"
+        assert found.partition == (("day", "1"),)
+    assert absolute(f"file:{link}") == str(tmp_path / "table")

@@ -1,0 +1,86 @@
+"""Tables are read by the files that Spark has listed, and what is known of a file is known until it changes."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from unshuffle import Session
+from unshuffle.plan.logical import Scan
+
+pytestmark = pytest.mark.spark
+
+
+def write(folder: Path, day: int, ids: range, name: str = "a.parquet") -> None:
+    (folder / f"day={day}").mkdir(parents=True, exist_ok=True)
+    pa.parquet.write_table(pa.table({"id": pa.array(ids, pa.int64())}), folder / f"day={day}" / name)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    for day in range(4):
+        write(tmp_path / "t", day, range(day * 10, day * 10 + 10))
+    return tmp_path / "t"
+
+
+def scan_of(session: Session, frame: DataFrame) -> Scan:
+    plan = session.pipeline.read(frame).outputs[0].plan
+    while not isinstance(plan, Scan):
+        plan = plan.child  # type: ignore[attr-defined]
+    return plan
+
+
+def joined(session: Session, frame: DataFrame) -> Counter[str]:
+    other = frame.withColumnRenamed("id", "other")
+    found = session.optimize(frame.join(other, "day").where("id >= 10 and other % 2 = 0"))
+    return Counter(map(str, found.collect()))
+
+
+def expected(frame: DataFrame) -> Counter[str]:
+    other = frame.withColumnRenamed("id", "other")
+    return Counter(map(str, frame.join(other, "day").where("id >= 10 and other % 2 = 0").collect()))
+
+
+def test_a_file_that_was_added_later_is_not_read(spark: SparkSession, table: Path) -> None:
+    session, frame = Session(spark), spark.read.parquet(str(table))
+    before = expected(frame)
+    write(table, 9, range(5))
+    scan = scan_of(session, frame)
+    assert scan.parts is not None
+    assert scan.files.rows == 40
+    assert joined(session, frame) == before
+    assert scan_of(session, spark.read.parquet(str(table))).files.rows == 45
+
+
+def test_a_file_that_was_replaced_is_looked_at_again(spark: SparkSession, table: Path) -> None:
+    session = Session(spark)
+    frame = spark.read.parquet(str(table))
+    assert scan_of(session, frame).files.rows == 40
+    write(table, 2, range(1000, 1003))
+    frame = spark.read.parquet(str(table))
+    scan = scan_of(session, frame)
+    assert scan.files.rows == 33
+    assert joined(session, frame) == expected(frame)
+
+
+def test_a_summary_of_all_footers_is_not_data(spark: SparkSession, table: Path) -> None:
+    shutil.copy(table / "day=1" / "a.parquet", table / "_metadata")
+    session, frame = Session(spark), spark.read.parquet(str(table))
+    assert scan_of(session, frame).files.rows == 40
+    assert joined(session, frame) == expected(frame)
+
+
+def test_a_table_below_a_link_has_its_folders(spark: SparkSession, table: Path) -> None:
+    link = table.parent / "link"
+    link.symlink_to(table)
+    session, frame = Session(spark), spark.read.parquet(str(link))
+    scan = scan_of(session, frame)
+    assert scan.parts is not None
+    assert scan.bounds is not None
+    assert joined(session, frame) == expected(frame)
