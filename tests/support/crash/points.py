@@ -134,8 +134,10 @@ def require(holds: bool, otherwise: str) -> None:
 
 
 def is_for_users(error: BaseException | None) -> bool:
-    text = str(error)
-    return isinstance(error, UserError) and len(text) < LONGEST_MESSAGE and not any(trace in text for trace in TRACES)
+    if not isinstance(error, UserError):
+        return False
+    # The text also has the line of the script, which may be long.
+    return len(error.message) < LONGEST_MESSAGE and not any(trace in str(error) for trace in TRACES)
 
 
 # --- what must hold
