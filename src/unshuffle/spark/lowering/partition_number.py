@@ -105,10 +105,16 @@ _READS_COLUMNS = (
 
 def _reads_columns(node: PhysicalPlan) -> bool:
     """Whether an operator over stored partitions needs nothing but their columns to be run as planned."""
-    if isinstance(node.operator, physical.Exchange):
-        return node.operator.readers is None
+    operator, layout = node.operator, node.delivered.partitioning
+    if isinstance(operator, physical.Exchange):
+        return operator.readers is None
+    if isinstance(layout, PrefixPartitioned):
+        return False
+    if isinstance(operator, physical.Project) and isinstance(layout, Partitioned):
+        # Ranges of a string are ranges of a prefix of it, which does not determine the string.
+        return all(operator.source(column) is not None for column in layout.columns)
     is_targeted = any(isinstance(each.delivered.partitioning, TargetedBroadcast) for each in node.inputs)
-    return isinstance(node.operator, _READS_COLUMNS) and not is_targeted
+    return isinstance(operator, _READS_COLUMNS) and not is_targeted
 
 
 def _is_on_layout(node: PhysicalPlan, keys: Sequence[JoinKey]) -> bool:
