@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from unshuffle.catalog.schema import Column, DataType
-from unshuffle.errors import InternalError
 from unshuffle.frozen import dataclass
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import Partitioned, PrefixPartitioned, Serial, Sorted
@@ -82,8 +81,6 @@ def keys_with_carriers(keys: Sequence[Column], rows: Lowered, node: PhysicalPlan
             if sources and node.facts.determines(ordered, sources):
                 ordered.append(carrier)
                 del pending[carrier]
-    if not rows.is_numbered and not node.facts.determines(keys, tuple(pending)):
-        raise InternalError(f"groups of {names_of(keys)} would be split by {names_of(tuple(pending))}")
     return [*ordered, *pending]
 
 
