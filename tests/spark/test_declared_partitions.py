@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.effort import QUICK
 from tests.support.hunt.plans import other_costs, pipeline_of, session_of
+from tests.support.part_rows import DAY, SCHEMA, row
 from unshuffle import Session
 from unshuffle.errors import DeclarationProblem, UserError
 from unshuffle.plan import physical
@@ -238,29 +239,6 @@ def test_a_column_that_was_added_with_a_default_is_not_bounded_in_older_files(sp
 
 TABLES = 5
 QUERIES = 10 if QUICK else 24
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int32()),
-        ("k", pa.int64()),
-        ("n", pa.int32()),
-        ("d", pa.date32()),
-        ("s", pa.string()),
-        ("f", pa.float64()),
-    ]
-)
-DAY = datetime.date(2026, 1, 28)
-TEXTS = ("", "a", "ab", "b", "é", "z'", "\U0001f600")
-
-
-def row(random: Random, number: int, k: int | None) -> dict[str, Any]:
-    return {
-        "id": number,
-        "k": k,
-        "n": None if random.random() < 0.1 else random.randrange(-3, 30),
-        "d": None if k is None else DAY + datetime.timedelta(days=k // 3),
-        "s": random.choice((*TEXTS, None)),
-        "f": random.choice((0.0, -0.0, float("nan"), 1.5, None)),
-    }
 
 
 def part(random: Random, low: int, wide: int) -> tuple[list[int | None], str]:

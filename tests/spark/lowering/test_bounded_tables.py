@@ -4,14 +4,11 @@ The partitionings are generated: ranges, lists, hashes and several columns, with
 
 from __future__ import annotations
 
-import datetime
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +16,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.hunt.plans import other_costs, pipeline_of, session_of
+from tests.support.part_rows import SCHEMA, row
 from unshuffle.plan import physical
 
 pytestmark = pytest.mark.spark
@@ -26,36 +24,6 @@ pytestmark = pytest.mark.spark
 TABLES = 7
 QUERIES = 24
 COSTS = 2
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int32()),
-        ("k", pa.int64()),
-        ("n", pa.int32()),
-        ("d", pa.date32()),
-        ("t", pa.timestamp("us", tz="UTC")),
-        ("m", pa.decimal128(20, 2)),
-        ("s", pa.string()),
-        ("f", pa.float64()),
-    ]
-)
-DAY = datetime.date(2026, 1, 28)
-TEXTS = ("", "a", "ab", "b", "é", "z'", "\U0001f600")
-FLOATS = (0.0, -0.0, float("nan"), 1.5, None)
-
-
-def row(random: Random, number: int, k: int | None) -> dict[str, Any]:
-    return {
-        "id": number,
-        "k": k,
-        "n": None if random.random() < 0.1 else random.randrange(-3, 30),
-        "d": None if k is None else DAY + datetime.timedelta(days=k // 3),
-        "t": None
-        if k is None
-        else datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(hours=k // 2),
-        "m": None if k is None else Decimal(k) / 4,
-        "s": random.choice((*TEXTS, None)),
-        "f": random.choice(FLOATS),
-    }
 
 
 def parts(random: Random, kind: str) -> Iterator[list[int | None]]:
