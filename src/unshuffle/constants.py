@@ -196,6 +196,9 @@ class RuleThresholds:
         0.5, "fraction", "bounds of a column tell little if a part overlaps more of the others", CHOSEN
     )
     pruning_intervals: int = constant(8, "intervals", "more of them in a condition take longer than they spare", CHOSEN)
+    child_join_share: float = constant(
+        0.01, "of the bytes", "ranges with less than this are not joined by a method of their own", CHOSEN
+    )
     bounds_cuts: int = constant(256, "cuts", "at which the rows of overlapping parts are added up", CHOSEN)
     normalize_rounds: int = constant(5, "rounds", "most plans settle after two", CHOSEN)
     rule_firings: int = constant(100, "firings", "a rule that fires more often on one operator undoes another", CHOSEN)

@@ -19,6 +19,7 @@ from unshuffle.explore.aggregation import (
     semi_join_as_join,
     split_aggregate,
 )
+from unshuffle.explore.child_joins import union_of_child_joins
 from unshuffle.explore.join_reordering import order_joins
 from unshuffle.explore.partial_top_n import split_limit
 from unshuffle.explore.picked_rows import pick_from_rows
@@ -48,6 +49,7 @@ SUPER_OPERATORS = (
 
 EXPLORATION = (
     order_joins,
+    union_of_child_joins,
     semi_join_above_join,
     split_aggregate,
     aggregate_below_join,

@@ -287,10 +287,10 @@ def _set_operation(plan: logical.SetOperation) -> Iterator[Implementation]:
     )
     if plan.kind is logical.SetKind.UNION:
         inputs = tuple(each.columns for each in plan.inputs)
-        yield _over(plan, physical.Concatenate(plan.columns, inputs))
+        yield _over(plan, physical.Concatenate(plan.columns, inputs, plan.whole))
         sent = tuple(key for key in keys if key.type is not None)
         if sent:
-            yield _over(plan, physical.PartitionwiseUnion(plan.columns, inputs, sent), sent)
+            yield _over(plan, physical.PartitionwiseUnion(plan.columns, inputs, sent, plan.whole), sent)
         return
     yield _over(plan, physical.MultisetOperation(plan, keys), keys)
 

@@ -6,6 +6,7 @@
     boundaries          boundaries of ranges of about equal size
     partition_index     the parts of a table that can have rows in an interval
     matching            the parts of two tables that can meet in a join
+    child_joins         the ranges of two tables that one method of joining suits
     serialization       all of it as JSON, for manifests
 
 The package is pure Python and knows no operator and no engine. `properties` reasons about partition functions and what
@@ -14,6 +15,7 @@ keys.
 """
 
 from unshuffle.partitions.boundaries import Division, divide, divide_into
+from unshuffle.partitions.child_joins import ChildJoin, SizedPart, Sizes, child_joins
 from unshuffle.partitions.connection_map import (
     HashConnections,
     PartitionRead,
@@ -65,6 +67,7 @@ __all__ = [
     "AnyOf",
     "Boundary",
     "Bucket",
+    "ChildJoin",
     "Compared",
     "Condition",
     "Cut",
@@ -80,8 +83,11 @@ __all__ = [
     "Ranges",
     "Residue",
     "RowFilter",
+    "SizedPart",
+    "Sizes",
     "TableParts",
     "cheaper_partition_counts",
+    "child_joins",
     "closed_interval",
     "connect",
     "divide",

@@ -280,6 +280,9 @@ def _comparable(plan: Join, keys: Sequence[Any]) -> bool:
 
 
 def _set_operation(plan: SetOperation, inputs: Sequence[Facts]) -> Facts:
+    if plan.whole is not None:
+        return facts_of_tree(plan.whole)
+
     def named(place: int) -> Facts:
         return project(inputs[place], renamed=dict(zip(plan.columns, plan.inputs[place].columns, strict=True)))
 

@@ -21,6 +21,8 @@ from functools import reduce
 from itertools import product
 from typing import Any
 
+import pyarrow as pa
+
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import DATE
 from unshuffle.constants import THRESHOLDS
@@ -36,7 +38,7 @@ from unshuffle.partitions import (
     interval_of_value,
     merged,
 )
-from unshuffle.plan.expressions import Call, Cast, Expression, Literal, Ref
+from unshuffle.plan.expressions import Call, Cast, Expression, Literal, Ref, connect
 from unshuffle.plan.functions.scalars import FLIPPED
 from unshuffle.plan.predicates import not_null_if_true
 from unshuffle.properties.facts.equality import interchangeable
@@ -210,3 +212,32 @@ def _interval(prefix: tuple[Any, ...], bounds: _Bounds | None, key: KeyColumn | 
     if last is not None:
         high = Cut((*prefix, last[0]), after=last[1])
     return KeyInterval(low, high)
+
+
+def compare_as_literals(one: Column, other: Column) -> bool:
+    """Whether a value of one column can be compared with the other as a literal."""
+    t = pa.types
+    simple = one.type is not None and any(is_type(one.type) for is_type in (t.is_integer, t.is_date, t.is_string))
+    return simple and (one.type == other.type or interchangeable(one.type, other.type))
+
+
+def condition_within(column: Column, values: Sequence[KeyInterval]) -> Expression | None:
+    """The condition that a column has a value in one of these intervals; None if that may be any value."""
+    inside = [_ends(column, each) for each in values]
+    return connect("or", [connect("and", each) for each in inside]) if all(inside) else None
+
+
+def _ends(column: Column, interval: KeyInterval) -> list[Expression]:
+    low, high = interval.low, interval.high
+    ends = (
+        compared_with_end(column, ">" if low.after else ">=", low.values),
+        compared_with_end(column, "<=" if high.after else "<", high.values),
+    )
+    return [each for each in ends if each is not None]
+
+
+def compared_with_end(column: Column, operator: str, values: tuple[Any, ...]) -> Expression | None:
+    """The comparison with an end of an interval; None if it is unbounded. A lower end may be the one after NULL."""
+    if not values or values[0] is None:
+        return None
+    return Call(operator, (Ref(column), Literal(values[0], column.type)), pa.bool_())

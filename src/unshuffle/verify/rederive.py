@@ -67,7 +67,7 @@ def _join(op: physical.HashJoin | physical.MergeJoin | physical.NestedLoopJoin, 
 
 
 def _union(op: physical.Concatenate | physical.PartitionwiseUnion, inputs: Inputs) -> logical.Plan:
-    return logical.SetOperation(logical.SetKind.UNION, True, tuple(map(placeholder, op.inputs)), op.columns)
+    return logical.SetOperation(logical.SetKind.UNION, True, tuple(map(placeholder, op.inputs)), op.columns, op.whole)
 
 
 def _multiset(op: physical.MultisetOperation, inputs: Inputs) -> logical.Plan:

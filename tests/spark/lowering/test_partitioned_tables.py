@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.support.hunt.plans import other_costs, pipeline_of, session_of
 from unshuffle import Session
 from unshuffle.plan import physical
+from unshuffle.plan.stored_reads import stored_reads
 from unshuffle.properties import Partitioned, PrefixPartitioned
 from unshuffle.spark.execution import executed_plan_diff
 
@@ -174,3 +175,32 @@ def test_folders_of_a_script_prune_and_join_in_place(spark: SparkSession, tables
         " where d.day >= '2026-02-02' group by d.day, d.k"
     )
     assert rows(spark.read.parquet(str(tmp_path / "out"))) == rows(expected)
+
+
+def test_folders_of_the_second_column_that_are_not_needed_are_not_read_in_place(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Folders are stored in the order of (region, day), so no interval of that order has one day of all regions."""
+    folder = str(tmp_path / "regions")
+    spark.sql(
+        "select id, concat('r', id % 3) as region, date_add(date'2026-02-01', cast(id % 4 as int)) as day from range(120)"
+    ).repartition(1).write.partitionBy("region", "day").parquet(folder)
+    frame = spark.read.parquet(folder)
+    frame = frame.where("day = '2026-02-02'").groupBy("region", "day").count()
+    session = session_of(spark)
+    pipeline = pipeline_of(session)
+    plans = pipeline.plan(pipeline.read(frame), pipeline.target(is_managed=False), 20)
+    scans = [node.operator for plan in plans for root in plan.roots for node in root.walk()]
+    stored = [
+        each
+        for each in scans
+        if isinstance(each, physical.FileScan)
+        and each.bounded_by is None
+        and isinstance(each.layout.partitioning, Partitioned | PrefixPartitioned)
+    ]
+    assert stored
+    for each in stored:
+        files = [slice.file.path for task in stored_reads(each.scan, None) for slice in task]
+        assert len(files) == 3
+        assert all("day=2026-02-02" in path for path in files)
+    assert rows(session.optimize(frame)) == rows(frame)

@@ -16,6 +16,7 @@ from unshuffle.frozen import dataclass
 from unshuffle.partitions import KeyColumn, KeyInterval, KeyOrder, PartitionIndex, Ranges, interval_of_value
 from unshuffle.plan import physical
 from unshuffle.plan.logical import Scan
+from unshuffle.plan.stored_reads import stored_reads
 from unshuffle.properties import Partitioned, PrefixPartitioned, RangeFunction, RangeKey, SampledBoundaries
 
 Tasks = tuple[int, ...]
@@ -193,12 +194,9 @@ def _files_in_folders(scan: Scan) -> list[Any]:
 
 def _read_folders(scan: Scan, function: Any) -> dict[str, Tasks]:
     """The tasks that read each file of a table in folders, in ranges of `function`, or one for each folder."""
-    from unshuffle.sstream.logical_partitions import logical_partitions
-
     assert scan.parts is not None
-    slices = logical_partitions(scan.parts.layout, function, scan.within).slices
     found: dict[str, list[int]] = {}
-    for task, of_task in enumerate(slices):
+    for task, of_task in enumerate(stored_reads(scan, function)):
         for each in of_task:
             found.setdefault(scan.parts.path_of(each.file), []).append(task)
     return {path: tuple(tasks) for path, tasks in found.items()}

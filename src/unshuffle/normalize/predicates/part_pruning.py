@@ -15,9 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any
-
-import pyarrow as pa
 
 from unshuffle.catalog.schema import Column
 from unshuffle.constants import THRESHOLDS
@@ -30,9 +27,14 @@ from unshuffle.plan.functions.scalars import FLIPPED
 from unshuffle.plan.logical import Distinct, Filter, GroupBy, Join, Plan, Project, Scan, Sort, Window
 from unshuffle.plan.movable_conditions import FILTERS_LEFT, FILTERS_RIGHT, filtered, substitute
 from unshuffle.plan.part_bounds import ColumnBounds
-from unshuffle.plan.predicate_intervals import NULLS, intervals_of_column
+from unshuffle.plan.predicate_intervals import (
+    NULLS,
+    compare_as_literals,
+    compared_with_end,
+    condition_within,
+    intervals_of_column,
+)
 from unshuffle.plan.predicates import conjuncts
-from unshuffle.properties import interchangeable
 
 
 @on(Filter)
@@ -120,17 +122,10 @@ def _implied(condition: Expression, target: Plan, source: Plan) -> Iterator[Expr
             operator = condition.function
             if one in source.columns:
                 one, other, operator = other, one, FLIPPED[operator]
-            if one in target.columns and other in source.columns and _compare_alike(one, other):
+            if one in target.columns and other in source.columns and compare_as_literals(one, other):
                 implied = _compared(one, operator, _values(source, other))
                 if implied is not None and _spares_parts(target, one, implied):
                     yield implied
-
-
-def _compare_alike(one: Column, other: Column) -> bool:
-    """Whether a value of one column can be compared with the other as a literal."""
-    t = pa.types
-    simple = one.type is not None and any(is_type(one.type) for is_type in (t.is_integer, t.is_date, t.is_string))
-    return simple and (one.type == other.type or interchangeable(one.type, other.type))
 
 
 def _compared(column: Column, operator: str, values: Sequence[KeyInterval]) -> Expression | None:
@@ -138,30 +133,13 @@ def _compared(column: Column, operator: str, values: Sequence[KeyInterval]) -> E
     if not values:
         return None
     if operator == "=":
-        inside = [_inside(column, each) for each in values]
-        return connect("or", [connect("and", each) for each in inside]) if all(inside) else None
+        return condition_within(column, values)
     low, high = values[0].low, values[-1].high
     if operator in ("<", "<="):
         is_closed = high.after and operator == "<="
-        return _end(column, "<=" if is_closed else "<", high.values)
+        return compared_with_end(column, "<=" if is_closed else "<", high.values)
     is_closed = not low.after and operator == ">="
-    return _end(column, ">=" if is_closed else ">", low.values)
-
-
-def _inside(column: Column, interval: KeyInterval) -> list[Expression]:
-    low, high = interval.low, interval.high
-    ends = (
-        _end(column, ">" if low.after else ">=", low.values),
-        _end(column, "<=" if high.after else "<", high.values),
-    )
-    return [each for each in ends if each is not None]
-
-
-def _end(column: Column, operator: str, values: tuple[Any, ...]) -> Expression | None:
-    """The comparison with an end of an interval; None if it is unbounded. A lower end may be the one after NULL."""
-    if not values or values[0] is None:
-        return None
-    return Call(operator, (Ref(column), Literal(values[0], column.type)), pa.bool_())
+    return compared_with_end(column, ">=" if is_closed else ">", low.values)
 
 
 def _values(plan: Plan, column: Column) -> list[KeyInterval]:

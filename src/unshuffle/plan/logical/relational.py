@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -181,9 +181,11 @@ class SetKind(Enum):
 @dataclass(frozen=True, slots=True)
 class SetOperation(Nary):
     """Input columns match by position; the output has new columns. Without `all`, NULLs are equal to each other. A UNION ALL
-    has two or more inputs, any other operation two."""
+    has two or more inputs, any other operation two. Inputs that are pieces of another plan have that as
+    `whole`: it has the same rows and columns, so its facts hold too."""
 
     kind: SetKind
     all: bool
     inputs: tuple[Plan, ...]
     columns: tuple[Column, ...]
+    whole: Plan | None = field(default=None, compare=False, repr=False)

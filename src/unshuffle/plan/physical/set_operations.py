@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from unshuffle.catalog.schema import Column
 from unshuffle.frozen import dataclass
 from unshuffle.plan import logical
@@ -25,10 +27,11 @@ from unshuffle.properties.matching import operator_requirements
 
 @dataclass(frozen=True, slots=True)
 class Concatenate(Operator):
-    """UNION ALL: the partitions of all inputs, side by side."""
+    """UNION ALL: the partitions of all inputs, side by side. `whole` is the plan that the inputs are pieces of, if any."""
 
     columns: tuple[Column, ...]
     inputs: tuple[tuple[Column, ...], ...]
+    whole: logical.Plan | None = field(default=None, compare=False, repr=False)
 
     def alternatives(self) -> tuple[Alternative, ...]:
         count = len(self.inputs)
@@ -53,6 +56,7 @@ class PartitionwiseUnion(Operator):
     columns: tuple[Column, ...]
     inputs: tuple[tuple[Column, ...], ...]
     keys: tuple[JoinKey, ...]
+    whole: logical.Plan | None = field(default=None, compare=False, repr=False)
 
     @property
     def carried(self) -> int | None:

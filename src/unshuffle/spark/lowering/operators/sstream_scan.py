@@ -21,13 +21,14 @@ from unshuffle.plan.logical import Scan, StoredParts
 from unshuffle.plan.part_bounds import Part
 from unshuffle.plan.predicates import is_deterministic
 from unshuffle.plan.sql import quote
+from unshuffle.plan.stored_reads import stored_reads
 from unshuffle.properties import HashFunction, Partitioned, Partitioning, PrefixPartitioned, RangeFunction, Sorted
 from unshuffle.spark.lowering.partition_number import partition_number
 from unshuffle.spark.lowering.placeholders import column
 from unshuffle.spark.shims.exact_scan import exact_scan
 from unshuffle.spark.shims.file_partitions import Piece
 from unshuffle.spark.shims.range_filter import RangeFilter
-from unshuffle.sstream.logical_partitions import FileSlice, logical_partitions
+from unshuffle.sstream.logical_partitions import FileSlice
 from unshuffle.sstream.manifest import ranges_of
 
 
@@ -94,8 +95,7 @@ def _stored_reads(operator: physical.FileScan, positions: Sequence[int]) -> Task
     function = layout.function if operator.readers is not None else stored.function
     if not isinstance(function, HashFunction | RangeFunction):
         raise InternalError(f"{scan.label} cannot be read as {function}")
-    slices = logical_partitions(stored, function, scan.within).slices
-    return function, [[_piece(parts, each, positions) for each in of_task] for of_task in slices]
+    return function, [[_piece(parts, e, positions) for e in of_task] for of_task in stored_reads(scan, function)]
 
 
 def _piece(parts: StoredParts, slice: FileSlice, positions: Sequence[int]) -> Piece:
