@@ -6,6 +6,8 @@
     buckets     tables of 8 and 12 buckets, joined on the bucket column and grouped by it
     quarter     orders by month with four times as many shipments by ship month, up to four months later; one quarter
     months      the same, all months
+    opposite    monthly folders of online and store sales, joined on (month, user): online has nine of ten rows in one half
+                of the year, stores have them in the other
     skewed      monthly folders LEFT JOIN daily folders on (day, user): one month of three has 60 % of
                 the rows, and every fifth day has none on the right
 
@@ -53,6 +55,8 @@ QUERIES = {
         from orders join shipments on o_key = s_key where o_month between 20 and 22 group by o_customer""",
     "months": """select o_customer, sum(s_quantity * o_price) as price, count(*) as shipments
         from orders join shipments on o_key = s_key group by o_customer""",
+    "opposite": """select o.kind, count(*) as pairs, sum(o.amount * s.amount) as amount
+        from online o join stores s on o.month = s.month and o.user = s.user group by o.kind""",
     "skewed": """select s.day, count(*) as sold, sum(b.amount) as amount, count(b.user) as matched
         from sales s left join some_days b on s.day = b.day and s.user = b.user group by s.day""",
 }
@@ -68,6 +72,10 @@ SALES = """select id, cast(pmod(hash(id, 1), {users}) as int) as user, cast(pmod
     if(id % 10 < 6, 2, if(id % 10 < 8, 1, 3)) as month,
     date_add(make_date(2026, if(id % 10 < 6, 2, if(id % 10 < 8, 1, 3)), 1), cast(pmod(hash(id, 3), 28) as int)) as day
     from range({rows})"""
+# A month of one half of the year has a sixth of nine tenths of the rows, one of the other half of the remaining tenth.
+HALVES = """select id, cast(pmod(hash(id, {salt}), {users}) as int) as user, cast(pmod(hash(id), 1000) as int) as amount,
+    concat('kind ', pmod(hash(id, 4), 50)) as kind,
+    cast(pmod(hash(id, 5), 6) as int) + if((id % 10 < 9) = {first}, 1, 7) as month from range({rows})"""
 BUCKETED = {"visits": 8, "bought": 12}
 
 
@@ -82,6 +90,8 @@ def write_tables(spark: SparkSession, rows: int, console: Console) -> None:
     texts["shipments"] = SHIPMENTS.format(rows=rows, months=MONTHS, lag=LAG), "s_month"
     texts["sales"] = SALES.format(rows=rows, users=users), "month"
     texts["some_days"] = f"select * from ({SALES.format(rows=rows, users=users)}) where day(day) % 5 <> 0", "day"
+    for salt, (name, first) in enumerate((("online", "true"), ("stores", "false"))):
+        texts[name] = HALVES.format(salt=salt, users=max(1, rows // 10), rows=rows, first=first), "month"
     for name, (text, column) in texts.items():
         folder = DATA / f"partitioned-{rows}" / name
         if not (folder / "_SUCCESS").exists():

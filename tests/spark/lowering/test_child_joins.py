@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +20,8 @@ from tests.support.hunt.plans import pipeline_of, session_of, shape
 from tests.support.part_rows import SCHEMA, row
 from unshuffle import Session
 from unshuffle.constants import THRESHOLDS
+from unshuffle.explain.explain import physical as explained
+from unshuffle.explain.why import reasons
 from unshuffle.explore import child_joins
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan import physical
@@ -128,3 +132,17 @@ def test_facts_of_the_whole_join_hold_for_the_union(spark: SparkSession, tables:
 def test_a_join_of_parts_of_like_sizes_is_one_join(spark: SparkSession, tables: Path) -> None:
     session = session_of(spark)
     assert not child_join_plans(session, spark.sql("select x.id, y.id from winter x join winter y on x.k = y.k"))
+
+
+def test_explain_tells_the_ranges_the_method_and_the_sizes(spark: SparkSession, tables: Path) -> None:
+    session, frame = session_of(spark), spark.sql("select x.id, y.id from winter x left join summer y on x.day = y.day")
+    for plan in child_join_plans(session, frame):
+        text = explained("plan", [plan], reasons(plan), "text", True)
+        if "not joined" in text:
+            break
+    assert "UnionAll" in text
+    assert "of child joins" in text
+    assert re.search(r"child joins: each has the method that suits its sizes", text)
+    assert re.search(r"day(#\d+)? .*: HashJoin \(.*\), .* with ", text)
+    children = json.loads(explained("plan", [plan], reasons(plan), "json", True))["parts"]["child_joins"][0]["children"]
+    assert any(child["operator"] is None for child in children)

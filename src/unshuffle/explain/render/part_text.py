@@ -7,7 +7,14 @@ from typing import Any
 
 from unshuffle.explain.phrases import numbers
 from unshuffle.explain.phrases.names import ColumnNames
-from unshuffle.explain.why import MatchedParts, PrunedParts, TablePart, TableReads
+from unshuffle.explain.why import (
+    ExplainedChildJoin,
+    MatchedParts,
+    PrunedParts,
+    TablePart,
+    TableReads,
+    UnionOfChildJoins,
+)
 from unshuffle.partitions import END, START, KeyInterval
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import Expression
@@ -50,6 +57,17 @@ class PartText:
             f"{self._operator(matched.join)}: {matched.pairs:,} of {total:,} pairs of {_unit(matched.sides)} can meet, "
             f"in {numbers.counted(matched.tasks, 'task')} ({sides})"
         )
+
+    def child_joins(self, found: UnionOfChildJoins) -> list[str]:
+        """A union of child joins, then the ranges, the method and the sizes of each."""
+        count = numbers.counted(len(found.children), "child join")
+        return [f"{count}: each has the method that suits its sizes", *map(self.child_join, found.children)]
+
+    def child_join(self, child: ExplainedChildJoin) -> str:
+        ranges = "all values" if child.ranges is None else self._names.expression(child.ranges)
+        sizes = " with ".join(numbers.size(side.size.bytes) for side in child.sides)
+        how = f"{type(child.node.operator).__name__} ({child.node.alternative})" if child.is_joined else "not joined"
+        return f"{ranges}: {how}, {sizes}"
 
     def why_not_read(self, part: TablePart, predicate: Expression | None) -> str:
         if not part.bounds:

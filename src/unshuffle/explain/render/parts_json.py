@@ -7,7 +7,7 @@ from typing import Any
 
 from unshuffle.explain.render.part_text import method
 from unshuffle.explain.render.reasons import ReasonText
-from unshuffle.explain.why import MatchedParts, PrunedParts, TablePart, TableReads
+from unshuffle.explain.why import MatchedParts, PrunedParts, TablePart, TableReads, UnionOfChildJoins
 from unshuffle.partitions import END, START, Cut
 from unshuffle.plan.predicate_intervals import NULLS
 
@@ -19,6 +19,7 @@ def parts_json(text: ReasonText) -> Json:
     return {
         "pruned": [_pruned(text, each) for each in text.reasons.pruned],
         "matched": [_matched(text, each) for each in text.reasons.matched],
+        "child_joins": [_child_joins(text, each) for each in text.reasons.child_joins],
     }
 
 
@@ -52,6 +53,21 @@ def _matched(text: ReasonText, matched: MatchedParts) -> Json:
             for task, each in zip(range(MAX_LISTED), matched.ranges, strict=False)
         ],
         "sides": [_side(side) for side in matched.sides],
+    }
+
+
+def _child_joins(text: ReasonText, found: UnionOfChildJoins) -> Json:
+    return {
+        "operator": text.operator(found.union),
+        "children": [
+            {
+                "operator": text.operator(child.node) if child.is_joined else None,
+                "bytes": [side.size.bytes for side in child.sides],
+                "rows": [side.size.rows for side in child.sides],
+                "why": text.parts.child_join(child),
+            }
+            for child in found.children
+        ],
     }
 
 

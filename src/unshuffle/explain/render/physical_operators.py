@@ -98,10 +98,10 @@ class OperatorText:
         ]
 
     def concatenate(self, op: physical.Concatenate) -> Description:
-        return "UnionAll", [("columns", self._names.listed(op.columns))]
+        return "UnionAll", [*_pieces(op), ("columns", self._names.listed(op.columns))]
 
     def partitionwise_union(self, op: physical.PartitionwiseUnion) -> Description:
-        return "PartitionwiseUnion", [("columns", self._names.listed(op.columns))]
+        return "PartitionwiseUnion", [*_pieces(op), ("columns", self._names.listed(op.columns))]
 
     def multiset_operation(self, op: physical.MultisetOperation) -> Description:
         return f"{op.operation.kind.value.capitalize()}All", [("columns", self._names.listed(op.columns))]
@@ -180,6 +180,10 @@ _DISTRIBUTION_PRESERVING = (
     physical.Limit,
     physical.PartialTopN,
 )
+
+
+def _pieces(op: physical.Concatenate | physical.PartitionwiseUnion) -> Facts:
+    return [("", "of child joins")] if op.whole is not None else []
 
 
 def _with_alternative(plan: PhysicalPlan, facts: Facts) -> Facts:

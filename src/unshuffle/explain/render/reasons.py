@@ -85,6 +85,7 @@ class ReasonText:
     def _part_lines(self) -> Iterator[str]:
         found = [[self.parts.pruned(each)] for each in self.reasons.pruned]
         found += [self.parts.matched(each) for each in self.reasons.matched]
+        found += [self.parts.child_joins(each) for each in self.reasons.child_joins]
         if found:
             yield "Parts of tables that are not read, or never meet:"
             for number, (line, *details) in enumerate(found, 1):

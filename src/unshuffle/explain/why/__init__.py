@@ -10,6 +10,7 @@ input already satisfies the requirement.
 from __future__ import annotations
 
 from unshuffle.explain.why.avoided import AvoidedEnforcer, avoided_enforcers
+from unshuffle.explain.why.child_joins import ExplainedChildJoin, UnionOfChildJoins, unions_of_child_joins
 from unshuffle.explain.why.kept import DependencyRemedy, KeptEnforcer, Remedy, StorageRemedy, kept_enforcers
 from unshuffle.explain.why.part_reads import TablePart, TableReads
 from unshuffle.explain.why.parts import MatchedParts, PrunedParts, matched_parts, pruned_parts
@@ -21,6 +22,7 @@ from unshuffle.verify import Derivation, derive
 __all__ = [
     "AvoidedEnforcer",
     "DependencyRemedy",
+    "ExplainedChildJoin",
     "KeptEnforcer",
     "MatchedParts",
     "PrunedParts",
@@ -29,6 +31,7 @@ __all__ = [
     "StorageRemedy",
     "TablePart",
     "TableReads",
+    "UnionOfChildJoins",
     "UnmetRequirement",
     "reasons",
 ]
@@ -37,15 +40,22 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Reasons:
     """Every exchange and sort of a plan with the requirement that forced it, and every one that was avoided; the parts of
-    tables that are not read, and those that meet in joins."""
+    tables that are not read, and those that meet in joins; the unions of child joins."""
 
     kept: tuple[KeptEnforcer, ...]
     avoided: tuple[AvoidedEnforcer, ...]
     pruned: tuple[PrunedParts, ...] = ()
     matched: tuple[MatchedParts, ...] = ()
+    child_joins: tuple[UnionOfChildJoins, ...] = ()
 
 
 def reasons(optimized: PlannedQuery, derivation: Derivation | None = None) -> Reasons:
     plan = DerivedPlan(optimized, derivation or derive(optimized))
     kept = tuple(kept_enforcers(plan))
-    return Reasons(kept, tuple(avoided_enforcers(plan, kept)), tuple(pruned_parts(plan)), tuple(matched_parts(plan)))
+    return Reasons(
+        kept,
+        tuple(avoided_enforcers(plan, kept)),
+        tuple(pruned_parts(plan)),
+        tuple(matched_parts(plan)),
+        tuple(unions_of_child_joins(plan)),
+    )
