@@ -21,6 +21,7 @@ from unshuffle.explore.picked_rows import pick_from_rows, rows_with_extremes
 from unshuffle.explore.rules import EXPLORATION, OUTPUT_RULES, SUPER_OPERATOR_NAMES
 from unshuffle.frozen import dataclass
 from unshuffle.implement import percentile_lists
+from unshuffle.implement.dynamic_pruning import prunes_as_planned
 from unshuffle.implement.rules import Implement
 from unshuffle.implement.spark_ordering import is_sorted_as_planned
 from unshuffle.normalize.rewriting import Rewriting
@@ -56,7 +57,11 @@ from unshuffle.target import Setting, Target, execution_settings
 
 def can_be_run(operator: PhysicalOperator, inputs: Sequence[PhysicalPlan]) -> bool:
     """Will Spark run the operator over these inputs as it is planned?"""
-    return is_sorted_as_planned(operator, inputs) and percentile_lists.fits(operator, inputs)
+    return (
+        is_sorted_as_planned(operator, inputs)
+        and percentile_lists.fits(operator, inputs)
+        and prunes_as_planned(operator, inputs)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +165,8 @@ class _Run:
         rules = [rule for rule in EXPLORATION if rule.__name__ not in options.disabled]
         self.memo = Memo(self._estimate, rules, numbers, trace, options.expressions)
         machine = self.model.machine
-        implement = Implement(lambda rows, bytes: machine.file_pieces(bytes), machine.few_rows)
+        prunes = options.target.settings.prunes_dynamically
+        implement = Implement(lambda rows, bytes: machine.file_pieces(bytes), machine.few_rows, prunes)
         self.search = Search(implement, options.accepts, self.model, trace, options.steps)
         # With join reordering disabled, joins stay in the order of the query.
         gather = gather_joins if order_joins.__name__ not in options.disabled else lambda plan: plan

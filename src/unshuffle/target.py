@@ -39,6 +39,7 @@ class SessionSettings:
     shuffle_partitions: int = 200
     max_partition_bytes: int = 128 << 20
     bypass_merge_threshold: int | None = None
+    prunes_dynamically: bool = True  # folders, at run time
     set_by_user: frozenset[str] = frozenset()
 
 

@@ -23,6 +23,7 @@ from tests.support.drawn_columns import drawn_column
 from unshuffle import cli
 from unshuffle.catalog import files, parquet_files
 from unshuffle.catalog.constraints import constraint_discovery
+from unshuffle.catalog.files import data_files
 from unshuffle.catalog.json_values import decoded_value, encoded_value
 from unshuffle.catalog.parquet_files import parquet_contents
 from unshuffle.catalog.statistics.analyze import analyze, tables_at
@@ -330,7 +331,7 @@ def test_folders(tmp_path: Path) -> None:
     _write(folder / "day=2024-01-02" / "part-0.parquet", id=list(range(100, 200)))
     with Session() as session:
         (done,) = session.analyze(folder)
-    assert done.stored_in == folder / "_unshuffle" / "statistics.json"
+    assert done.stored_in == folder / "_unshuffle" / "_statistics.json"
     known = {column.name: column for column in done.statistics.columns}
     assert known["day"].type == "date"
     assert known["day"].statistics.common == (
@@ -445,6 +446,30 @@ def load_again(folder: Path, stored: StoredStatistics) -> StoredStatistics | Non
     assert again is not None
     assert again.columns[0] == stored.columns[0]
     return again
+
+
+def test_readers_of_what_a_folder_has_do_not_read_statistics(tmp_path: Path) -> None:
+    """As `FOLDER/*` lists it, the folder with the statistics is read too, without hidden files."""
+    _write(tmp_path / "t" / "part-0.parquet")
+    with Session() as session:
+        (done,) = session.analyze(tmp_path / "t")
+    listed = [str(tmp_path / "t" / name) for name in ("part-0.parquet", "_unshuffle")]
+    assert [file.path for file in data_files(listed)] == listed[:1]
+    assert done.stored_in.parent == Path(listed[1])
+
+
+def test_statistics_under_their_former_name(tmp_path: Path) -> None:
+    """They are used, and move once they are written again."""
+    folder = tmp_path / "t.parquet"
+    _write(folder / "part-0.parquet")
+    with Session() as session:
+        (done,) = session.analyze(folder)
+        former = done.stored_in.with_name("statistics.json")
+        done.stored_in.rename(former)
+        assert _named(_scan(tmp_path)) == FOUND
+        session.analyze(folder)
+    assert not former.exists()
+    assert _named(_scan(tmp_path)) == FOUND
 
 
 def test_files_of_different_types(tmp_path: Path) -> None:

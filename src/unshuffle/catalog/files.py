@@ -39,6 +39,18 @@ def absolute(path: str) -> str:
     return path.rstrip("/") if is_uri(path) else os.path.realpath(path)
 
 
+def from_root(path: str) -> str:
+    """A relative local path from the root, as Spark has to get it: the working directory of the JVM is that in which it
+    started."""
+    is_relative = not path.startswith(("/", "file:")) and not is_uri(path)
+    return os.path.abspath(path) if is_relative else path
+
+
+def for_spark(paths: Iterable[str]) -> list[str]:
+    """Files and folders that were found, as Spark has to get them: from the root, and without glob patterns."""
+    return [re.sub(r"([\\*?\[\]{}])", r"\\\1", from_root(path)) for path in paths]
+
+
 def _local(path: str) -> str:
     """A `file:` URI as a local path. Links stay as they are: Spark lists files by the names they were asked for."""
     return unquote(re.sub(r"^file:(//[^/]*)?", "", path)) if path.startswith("file:") else path

@@ -15,6 +15,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.catalog.type_coercion import common_type
 from unshuffle.constants import THRESHOLDS
 from unshuffle.implement import percentile_lists
+from unshuffle.implement.dynamic_pruning import possible_pruning
 from unshuffle.implement.spark_ordering import can_stream, is_hashed
 from unshuffle.partitions import KeyColumn, KeyHistogram, histogram_of_column
 from unshuffle.plan import logical, physical
@@ -42,11 +43,14 @@ from unshuffle.search.memo import Group, as_group, input_groups
 
 class Implement:
     """The rules, with two properties of the machine: the number of pieces that files of a size are split into, and the number
-    of rows below which a merge join is not considered."""
+    of rows below which a merge join is not considered; and whether Spark prunes folders at run time."""
 
-    def __init__(self, pieces: Callable[[float, float], int], few_rows: float = 0.0) -> None:
+    def __init__(
+        self, pieces: Callable[[float, float], int], few_rows: float = 0.0, prunes_dynamically: bool = True
+    ) -> None:
         self._pieces = pieces
         self._few_rows = few_rows
+        self._prunes_dynamically = prunes_dynamically
 
     def __call__(self, expression: Any, group: Group) -> Iterator[Implementation]:
         rule = _RULES.get(type(expression))
@@ -61,7 +65,7 @@ class Implement:
         if isinstance(expression, logical.Scan):
             yield from self._scan(expression, group)
             return
-        every = list(rule(expression))
+        every = [each for each in rule(expression) if self._prunes_dynamically or not _is_pruned(each)]
         few = group.rows + sum(child.rows for child in input_groups(expression)) <= self._few_rows
         without_merge = [each for each in every if not isinstance(each.operator, physical.MergeJoin)]
         # For few rows, the choice between a hash join and a merge join is not worth the time to search for it.
@@ -89,6 +93,10 @@ class Implement:
         pieces = self._pieces(group.rows, scan.files.bytes or group.bytes)
         if pieces > 1:
             yield _over(scan, physical.FileScan(scan, Delivered(UnknownPartitioning(pieces))))
+
+
+def _is_pruned(each: Implementation) -> bool:
+    return isinstance(each.operator, physical.HashJoin) and each.operator.pruning is not None
 
 
 def _bounded_spreads(scan: logical.Scan) -> tuple[Spread, ...]:
@@ -242,6 +250,9 @@ def _join(plan: logical.Join) -> Iterator[Implementation]:
     for build in (1, 0):
         if plan.kind in (JoinKind.SEMI, JoinKind.ANTI) and build == 0:
             continue
+        pruning = possible_pruning(plan, keys, build)
+        if pruning is not None:
+            yield over(physical.HashJoin(plan, keys, condition.rest, wide, build=build, pruning=pruning), keys)
         yield over(physical.HashJoin(plan, keys, condition.rest, wide, build=build), keys)
     if physical.can_merge_join(keys):
         for order in merge_orders(keys):

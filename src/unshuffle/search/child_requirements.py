@@ -122,7 +122,8 @@ def _carried_requirements(context: _Context, alternative: Alternative, carried: 
     implementation, own = context.implementation, alternative.children
     # A lower bound whatever is required of the carried input.
     bounds = (
-        child.lower_bounds[Shape.ANY] if place == carried else lower_bound(child, own[place])
+        implementation.share(place)
+        * (child.lower_bounds[Shape.ANY] if place == carried else lower_bound(child, own[place]))
         for place, child in enumerate(implementation.inputs)
     )
     if implementation.own_lower_bound + sum(bounds) >= context.limit:

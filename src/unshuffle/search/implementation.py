@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unshuffle.catalog.schema import Column
 from unshuffle.frozen import dataclass
-from unshuffle.plan.physical import PhysicalOperator
+from unshuffle.plan.physical import HashJoin, PhysicalOperator
 from unshuffle.properties import Alternative, Clustered, Dependencies, JoinKey
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ class Implementation:
             wish = each.children[place].partitioning
             if isinstance(wish, Clustered):
                 yield wish.maximum
+
+    def share(self, place: int) -> float:
+        """The least share of the cost of an input that is left once the operator prunes it."""
+        pruning = self.operator.pruning if isinstance(self.operator, HashJoin) else None
+        return pruning.share if pruning is not None and self.operator.carried == place else 1.0
 
     def source(self, place: int, column: Column) -> Column | None:
         """The column of an input that an output column copies, if the output can have that input's layout."""

@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from unshuffle.constants import SEARCH
-from unshuffle.plan.physical import Exchange, PhysicalOperator, SizeEstimate
+from unshuffle.plan.physical import Exchange, HashJoin, PhysicalOperator, SizeEstimate
 from unshuffle.properties import (
     AnyDistribution,
     Broadcast,
@@ -32,6 +32,7 @@ from unshuffle.properties import (
     SinglePartition,
     UnknownPartitioning,
 )
+from unshuffle.search.dynamic_pruning import pruned_size
 
 if TYPE_CHECKING:
     from unshuffle.search.implementation import Implementation
@@ -84,6 +85,9 @@ def find_lower_bounds(group: Group, model: LowerBound, balanced_size: Callable[[
         group.exchange_lower_bound = 0.0  # no exchange at all: other tasks read the files
     for each in group.implementations or ():
         inputs = [balanced_size(child) for child in each.inputs]
+        if isinstance(each.operator, HashJoin) and each.operator.pruning is not None:
+            probed = 1 - each.operator.build
+            inputs[probed] = pruned_size(inputs[probed], each.operator.pruning)
         each.own_lower_bound = model.lower_bound(each.operator, inputs, size)
         each.lower_bounds = [each.own_lower_bound + below for below in _below(each)]
     unenforced = [
@@ -119,12 +123,13 @@ def _below(each: Implementation) -> Iterator[float]:
         delivered = _leaf_shapes(each)
         yield from (0.0 if shape in delivered else inf for shape in Shape)
         return
-    any_shape = sum(child.lower_bounds[Shape.ANY] for child in each.inputs)
+    shared = [(child.lower_bounds, each.share(place)) for place, child in enumerate(each.inputs)]
+    any_shape = sum(share * bounds[Shape.ANY] for bounds, share in shared)
     for shape in Shape:
         if each.operator.hides_layout:
             yield any_shape
         else:
-            yield any_shape + min(child.lower_bounds[shape] - child.lower_bounds[Shape.ANY] for child in each.inputs)
+            yield any_shape + min(share * (bounds[shape] - bounds[Shape.ANY]) for bounds, share in shared)
 
 
 def _leaf_shapes(leaf: Implementation) -> tuple[Shape, ...]:

@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from unshuffle.plan.physical import Cost, Exchange, LocalSort, PhysicalOperator, PhysicalPlan, ReadSpool, SizeEstimate
+from unshuffle.plan.physical import (
+    Cost,
+    Exchange,
+    HashJoin,
+    LocalSort,
+    PhysicalOperator,
+    PhysicalPlan,
+    ReadSpool,
+    SizeEstimate,
+)
 from unshuffle.properties import (
     Alternative,
     ConcatMerge,
@@ -32,6 +41,7 @@ from unshuffle.properties import (
     match_joint,
 )
 from unshuffle.properties.layouts.related_layouts import read_counts
+from unshuffle.search.dynamic_pruning import pruned
 from unshuffle.search.enforcers import ANYTHING, Enforcement, exchanges, sort_keys
 from unshuffle.search.layouts.range_layouts import range_share, within_share
 from unshuffle.search.layouts.targeted_broadcast import copied_size, projected
@@ -192,6 +202,12 @@ class PlanBuilder:
         alternative: str = "",
         size: SizeEstimate | None = None,
     ) -> PhysicalPlan:
+        if isinstance(operator, HashJoin) and operator.pruning is not None:
+            probed = 1 - operator.build
+            inputs = tuple(
+                pruned(plan, operator.pruning, self.model) if place == probed else plan
+                for place, plan in enumerate(inputs)
+            )
         if size is None:
             size = self.size(group, delivered.partitioning)
             if isinstance(operator, Exchange | LocalSort) and inputs[0].size.rows < group.rows:

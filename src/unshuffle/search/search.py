@@ -32,6 +32,7 @@ from unshuffle.properties import (
 )
 from unshuffle.search.aggregation_trees import merged_inputs
 from unshuffle.search.child_requirements import child_requirements
+from unshuffle.search.dynamic_pruning import with_scan_of_spark
 from unshuffle.search.enforcers import ANYTHING, Enforcement
 from unshuffle.search.goals import Goal, goal_for, lower_bound, unsorted, unsorted_lower_bound
 from unshuffle.search.implementation import Implementation
@@ -215,18 +216,20 @@ class Search:
     ) -> PhysicalPlan | None:
         """The operator over the winners of its child requirements."""
         bounds = [lower_bound(child, wish) for child, wish in zip(each.inputs, requirements, strict=True)]
-        spent = each.own_lower_bound + sum(bounds)
+        shares = [each.share(place) for place in range(len(bounds))]
+        spent = each.own_lower_bound + sum(share * bound for share, bound in zip(shares, bounds, strict=True))
         if spent >= limit:
             return None
         inputs: list[PhysicalPlan] = []
-        for child, wish, bound in zip(each.inputs, requirements, bounds, strict=True):
-            plan = self.solve(child, wish, limit - (spent - bound))
+        for child, wish, bound, share in zip(each.inputs, requirements, bounds, shares, strict=True):
+            plan = self.solve(child, wish, bound + (limit - spent) / share)
             if plan is None:
                 return None
-            spent += plan.cost - bound
+            spent += share * (plan.cost - bound)
             inputs.append(plan)
         if not self.builder.accepts(each.operator, inputs):
             inputs = [self._resorted(*of) for of in zip(each.inputs, requirements, inputs, strict=True)]
+            inputs = with_scan_of_spark(each, inputs, self.builder)
         return self.builder.operator_over(group, each, alternative, inputs, required)
 
     def _resorted(self, group: Group, required: Required, plan: PhysicalPlan) -> PhysicalPlan:

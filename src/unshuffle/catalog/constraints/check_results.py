@@ -92,8 +92,7 @@ def check_results_path(root: str, catalog: str | Path | None) -> Path | None:
         return None
     if catalog is not None:
         return beside.with_suffix(".checks.json")
-    # The underscore is for readers of `FOLDER/*`: they read what is in the folder _unshuffle, except for hidden files.
-    return beside.with_name((beside.name.removesuffix("statistics.json") or "_") + "checks.json")
+    return beside.with_name(f"{beside.name.removesuffix('statistics.json')}checks.json")
 
 
 def common_root(paths: Sequence[str], base: str | None) -> str:

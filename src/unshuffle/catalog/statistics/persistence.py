@@ -1,10 +1,12 @@
 """Where statistics are stored, as JSON: beside the data, or in a catalog folder.
 
     data                    stored beside it as
-    a folder FOLDER         FOLDER/_unshuffle/statistics.json
+    a folder FOLDER         FOLDER/_unshuffle/_statistics.json
     a file DIR/NAME         DIR/_NAME.statistics.json
 
-Spark and pyarrow ignore files whose names begin with `_`. In a catalog folder, the file is named after the data and a digest
+Spark and pyarrow ignore files whose names begin with `_`. The name of the folder is not enough: readers of `FOLDER/*` read
+what is in it. (Statistics were in `FOLDER/_unshuffle/statistics.json` once. They are read from there, and move when they are
+written again.) In a catalog folder, the file is named after the data and a digest
 of its full path.
 """
 
@@ -43,7 +45,7 @@ def statistics_path(data: str, catalog: str | Path | None) -> Path | None:
         return None
     local = Path(path)
     if local.is_dir():
-        return local / FOLDER / "statistics.json"
+        return local / FOLDER / "_statistics.json"
     return local.parent / f"_{local.name}.statistics.json"
 
 
@@ -55,7 +57,19 @@ def find(paths: Sequence[str], base: str | None, files: Sequence[DataFile], cata
     data += [base] if base is not None else []
     data += [os.path.dirname(absolute(paths[0]))] if len(paths) == 1 else []
     candidates = dict.fromkeys(statistics_path(path, catalog) for path in data)
-    return [path for path in candidates if path is not None and is_usable(path)]
+    places = (_present(path) for path in candidates if path is not None)
+    return [path for path in places if is_usable(path)]
+
+
+def _present(path: Path) -> Path:
+    """The path, or the former one if only that exists."""
+    former = _former(path)
+    return former if former is not None and former.exists() and not path.exists() else path
+
+
+def _former(path: Path) -> Path | None:
+    is_in_folder = path.parent.name == FOLDER and path.name == "_statistics.json"
+    return path.with_name("statistics.json") if is_in_folder else None
 
 
 def is_usable(path: Path) -> bool:
@@ -102,6 +116,10 @@ def _loaded(path: Path, decode: Callable[[Json], _Read], what: str, *_: int) -> 
 
 def save(statistics: StoredStatistics, path: Path) -> None:
     write_atomically(path, encode(statistics), _mode_of_data(statistics))
+    former = _former(path)
+    if former is not None:
+        with suppress(OSError):  # it is not read any more
+            former.unlink(missing_ok=True)
 
 
 def _mode_of_data(statistics: StoredStatistics) -> int:

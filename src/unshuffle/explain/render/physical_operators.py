@@ -61,7 +61,16 @@ class OperatorText:
         elif isinstance(op.layout.partitioning, Partitioned | PrefixPartitioned):
             read = f"{stored or partitions_of(op.layout.partitioning):,} stored partitions"
         share = "" if op.scan.read_share is None else f"{100 * op.scan.read_share:.3g} % of the bytes"
-        return "Scan", [("", op.scan.label), ("columns", columns), ("reads", ", ".join(filter(None, (read, share))))]
+        pruned = "; ".join(
+            f"{self._names.name(each.column)} = {self._names.name(each.by)}, to {100 * each.share:.3g} % of the rows"
+            for each in op.prunings
+        )
+        return "Scan", [
+            ("", op.scan.label),
+            ("columns", columns),
+            ("reads", ", ".join(filter(None, (read, share)))),
+            ("pruned at run time by", pruned),
+        ]
 
     def table(self, op: physical.TableRead) -> Description:
         return "Table", [("", ".".join(op.table.name)), ("columns", self._names.listed(op.columns))]

@@ -92,6 +92,12 @@ class Scan(Leaf):
     share: float = field(default=1.0, compare=False)  # the fraction of the bytes of its estimated rows that is read
 
     @property
+    def folder_columns(self) -> tuple[str, ...]:
+        """The columns whose values are in the names of folders, where these can be read for certain."""
+        known = self.bounds or self.parts
+        return known.folder_columns if known is not None else ()
+
+    @property
     def read_share(self) -> float | None:
         """The fraction of the bytes of its files that is read; None if that is all."""
         if self.bounds is not None and self.needed is not None:

@@ -3,7 +3,7 @@
 from unshuffle.plan.physical.aggregate import AggregatePhase, HashAggregate, SortAggregate
 from unshuffle.plan.physical.exchange import Exchange
 from unshuffle.plan.physical.fallback import SparkFallback
-from unshuffle.plan.physical.join import HashJoin, MergeJoin, NestedLoopJoin, can_merge_join
+from unshuffle.plan.physical.join import BROADCAST, DynamicPruning, HashJoin, MergeJoin, NestedLoopJoin, can_merge_join
 from unshuffle.plan.physical.node import Cost, PhysicalOperator, PhysicalPlan, SizeEstimate
 from unshuffle.plan.physical.registry import OPERATORS, per_operator
 from unshuffle.plan.physical.rowwise import Expand, Filter, Project
@@ -15,10 +15,12 @@ from unshuffle.plan.physical.udf import RunCombine, RunProcess, RunReduce
 from unshuffle.plan.physical.window import Windows
 
 __all__ = [
+    "BROADCAST",
     "OPERATORS",
     "AggregatePhase",
     "Concatenate",
     "Cost",
+    "DynamicPruning",
     "Exchange",
     "Expand",
     "FileScan",

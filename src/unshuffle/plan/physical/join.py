@@ -74,14 +74,25 @@ class JoinOperator(Operator):
 
 
 @dataclass(frozen=True, slots=True)
+class DynamicPruning:
+    """Spark reads only folders whose value of `column` occurs in column `by` of the other input: this share of the rows."""
+
+    column: Column
+    by: Column
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class HashJoin(JoinOperator):
-    """Builds a hash table of the `build` input and streams the other one past it.
+    """Builds a hash table of the `build` input and streams the other one past it. With `pruning`, Spark broadcasts that input
+    and prunes the folders of the other one by it at run time.
 
     `null_aware` is NOT IN: a comparison with NULL is unknown, so a NULL on either side may match anything. Every partition
     must then see all rows of the build input, and the inputs cannot be partitioned by key."""
 
     build: Literal[0, 1] = 1
     null_aware: bool = False
+    pruning: DynamicPruning | None = None
 
     @property
     def carried(self) -> int | None:
@@ -94,7 +105,8 @@ class HashJoin(JoinOperator):
     def alternatives(self) -> tuple[Alternative, ...]:
         copied = BROADCAST[self.build]
         every = operator_requirements.hash_join(self.kind, self.keys)
-        names = ("serial", copied) if self.null_aware else ("serial", "pair-wise", copied, f"targeted {copied}")
+        is_broadcast = self.null_aware or self.pruning is not None  # Spark broadcasts between single partitions too
+        names = ("serial", copied) if is_broadcast else ("serial", "pair-wise", copied, f"targeted {copied}")
         return tuple(each for each in every if each.name in names)
 
     def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:

@@ -9,6 +9,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.frozen import dataclass
 from unshuffle.plan import logical
 from unshuffle.plan.physical.base import InputFacts, InputLayouts, LeafOperator
+from unshuffle.plan.physical.join import DynamicPruning
 from unshuffle.properties import Delivered, Partitioned, RangeFunction, Serial, UnknownPartitioning
 from unshuffle.properties.layouts.related_layouts import read_in_place
 from unshuffle.properties.layouts.structure import columns_of
@@ -26,6 +27,7 @@ class FileScan(LeafOperator):
     layout: Delivered
     readers: float | None = None
     bounded_by: Column | None = None
+    prunings: tuple[DynamicPruning, ...] = ()  # of its folders, at run time, by joins above
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -169,7 +169,8 @@ class TopKPlans:
                 classes = tuple(one for one in found if one is not None)
                 if len(classes) < len(found):
                     return
-                bound = each.own_lower_bound + sum(one.best.cost for one in classes)
+                costs = (each.share(place) * one.best.cost for place, one in enumerate(classes))
+                bound = each.own_lower_bound + sum(costs)
                 yield bound, lambda: over_best(classes, build)
                 for place in range(last, len(places)):
                     yield bound, at(increment(places, place), place)

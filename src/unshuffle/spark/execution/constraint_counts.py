@@ -5,7 +5,6 @@ GROUP BY decides which rows agree, so NULL, -0.0 and NaN are compared as everywh
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,7 @@ from unshuffle.catalog.constraints.counterexamples import (
     differing_text,
     repeated_text,
 )
-from unshuffle.catalog.files import absolute, data_files, is_uri
+from unshuffle.catalog.files import absolute, data_files
 from unshuffle.catalog.schema import Column
 from unshuffle.declarations import DeclaredConstraint
 from unshuffle.errors import InternalError, UnshuffleError
@@ -31,7 +30,6 @@ from unshuffle.plan.movable_conditions import substitute
 from unshuffle.plan.sql import quote
 from unshuffle.spark.execution.failures import explain_failure
 from unshuffle.spark.execution.progress import progress
-from unshuffle.spark.io.files import escaped
 from unshuffle.spark.lowering.baseline import Baseline, baseline
 from unshuffle.spark.reader import relations
 from unshuffle.spark.session import is_connect
@@ -104,22 +102,16 @@ def _contradicting(declared: DeclaredConstraint, parts: Sequence[PartCondition])
     if not isinstance(scan, Scan):
         raise InternalError(f"{declared.constraint} is declared on an operator, not on files")
     listed = [(file.path, absolute(file.path)) for file in data_files(scan.files.paths, scan.files.base)]
-    base = None if scan.files.base is None else _from_root(scan.files.base)
     named = {column.name: Ref(column) for column in rowset.columns}
     for at, part in enumerate(parts):
-        paths = tuple(escaped(_from_root(path)) for path, place in listed if part.covers(place))
+        paths = tuple(path for path, place in listed if part.covers(place))
         if not paths or part.expression is None:
             continue
-        read = Scan(scan.label, Files(paths, scan.files.format, base), scan.columns)
+        read = Scan(scan.label, Files(paths, scan.files.format, scan.files.base), scan.columns)
         condition = substitute(part.expression, {c: named[c.name] for c in columns_of(part.expression)})
         is_true = Call("coalesce", (condition, Literal(False, pa.bool_())), pa.bool_())
         rows = replace(rowset, child=read) if isinstance(rowset, Project) else read
         yield at, Filter(rows, Call("not", (is_true,), pa.bool_()))
-
-
-def _from_root(path: str) -> str:
-    """The path from the root: the working directory of the JVM is that in which it started."""
-    return path if is_uri(path) or path.startswith("file:") else os.path.abspath(path)
 
 
 def _false_text(part: PartCondition, columns: Sequence[str], values: Sequence[str]) -> str:

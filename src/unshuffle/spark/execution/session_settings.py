@@ -30,6 +30,7 @@ def settings_of(spark: SparkSession) -> SessionSettings:
         int(conf.numShufflePartitions()),
         int(conf.filesMaxPartitionBytes()),
         None if threshold is None else int(threshold),
+        bool(conf.dynamicPartitionPruningEnabled() and conf.exchangeReuseEnabled()),
         frozenset(key for key in (MAX_PARTITION_BYTES, TWO_LEVEL_MAP) if conf.contains(key)),
     )
 

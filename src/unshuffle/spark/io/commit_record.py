@@ -185,7 +185,7 @@ def recover(spark: SparkSession, targets: Iterable[str]) -> None:
     """Ends the commits of dead runs at these targets, and removes what they left there long ago."""
     files = HadoopFiles(spark)
     for given in targets:
-        target = _target(files, given)
+        target = files.path(given)
         if target.getParent() is None:
             continue
         for entry, run, suffix in _left(files, target):
@@ -193,13 +193,6 @@ def recover(spark: SparkSession, targets: Iterable[str]) -> None:
                 _recover(spark, files, entry, given, run)
             elif suffix in ("", f"{COMMIT}{_PART}") and run not in _active and _is_old(entry):
                 files.delete(entry.path)
-
-
-def _target(files: HadoopFiles, text: str) -> Any:
-    """A relative path on the local disk is relative to this process, not to Spark's."""
-    target = files.path(text)
-    is_here = target.toUri().getScheme() == "file" and not text.startswith(("file:", "/"))
-    return files.path(f"file:{os.path.abspath(text)}") if is_here else target
 
 
 def _is_old(entry: Entry) -> bool:

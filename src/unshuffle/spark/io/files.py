@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
@@ -13,6 +12,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.functions import col
 
+from unshuffle.catalog.files import for_spark, from_root
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.types import STRING, spark_name, sql_name
 from unshuffle.errors import FileProblem, Span, TypeProblem, did_you_mean
@@ -53,7 +53,7 @@ def read(spark: SparkSession, node: Scan) -> DataFrame:
         return _read(spark, node, [(column.name, column.type) for column in node.columns])
     if why_plain(spark) is not None:  # its plans cannot be kept
         return _read(spark, node, files.stored)
-    key = (files.paths, files.format, files.base, files.version)
+    key = (tuple(for_spark(files.paths)), files.format, files.base and from_root(files.base), files.version)
     with _LOCK:
         cached = _CACHE.setdefault(spark, {}).get(key)
     frame = _read(spark, node, files.stored) if cached is None else frame_of(spark, cached)
@@ -72,19 +72,20 @@ def _read(spark: SparkSession, node: Scan, columns: Sequence[tuple[str, DataType
     name, options = spark_format(files.format, node.span)
     reader = spark.read.format(name).options(**options)
     if files.base is not None:
-        reader = reader.option("basePath", files.base)
+        reader = reader.option("basePath", from_root(files.base))
+    paths = for_spark(files.paths)
     if node.stream is not None:
         if not files.paths:
             return _no_rows(spark, columns)
-        return reader.options(**_STREAM_OPTIONS).schema(_schema(columns)).load(list(map(escaped, files.paths)))
+        return reader.options(**_STREAM_OPTIONS).schema(_schema(columns)).load(paths)
     try:
         if name == "text":
-            return _text(reader.load(list(files.paths)), node)
+            return _text(reader.load(paths), node)
         if name == "csv" and options.get("header", "").lower() == "true":
             reader = _with_header(reader, node, options)
         elif columns and all(type is not None for _, type in columns):
             reader = reader.schema(_schema(columns))
-        return reader.load(list(files.paths))
+        return reader.load(paths)
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             missing = (error.getMessageParameters() or {}).get("path", ", ".join(files.paths))
@@ -98,18 +99,13 @@ def _no_rows(spark: SparkSession, columns: Sequence[tuple[str, DataType]]) -> Da
     return spark.sql(f"SELECT * FROM VALUES ({nulls}) AS t({names}) WHERE FALSE")
 
 
-def escaped(path: str) -> str:
-    """A path without glob patterns."""
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
-
-
 def _schema(columns: Sequence[tuple[str, DataType]]) -> str:
     return ", ".join(f"{quote(name)} {sql_name(type)}" for name, type in columns)
 
 
 def _with_header(reader: DataFrameReader, node: Scan, options: dict[str, str]) -> DataFrameReader:
     """Reads CSV columns by the names in the header. Spark alone would take them by position."""
-    schema = reader.load(list(node.files.paths)).schema
+    schema = reader.load(for_spark(node.files.paths)).schema
     stored = {field.name.lower(): field for field in schema}
     declared = {column.name.lower(): column for column in node.columns}
     for lower, column in declared.items():

@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
+from unshuffle.catalog.files import from_root
 from unshuffle.errors import Span, disk_problems
 from unshuffle.frozen import dataclass
 from unshuffle.spark.shims.gateway import is_instance
@@ -88,10 +89,13 @@ class HadoopFiles:
         self.configuration = hadoop_configuration(spark)
 
     def path(self, text: str) -> Any:
-        """A path with its scheme."""
+        """A path with its scheme. A relative path on the local disk is relative to this process, not to Spark's."""
         path = self.hadoop.fs.Path(text)
         with as_os_errors(text):
-            return self.system(path).makeQualified(path)
+            system = self.system(path)
+            if system.getUri().getScheme() == "file" and not text.startswith(("file:", "/")):
+                path = self.hadoop.fs.Path(from_root(text))
+            return system.makeQualified(path)
 
     def beside(self, path: Any, name: str) -> Any:
         return self.hadoop.fs.Path(path.getParent(), name)

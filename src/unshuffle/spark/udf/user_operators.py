@@ -32,6 +32,7 @@ from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from unshuffle.catalog.files import for_spark, from_root
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.catalog.types import sql_name
@@ -106,8 +107,8 @@ def extract(spark: SparkSession, node: Scan) -> DataFrame:
     code = code_of(user_class, Extractor)
     reader = spark.read.format("binaryFile")
     if node.files.base is not None:
-        reader = reader.option("basePath", node.files.base)
-    files = reader.load(list(node.files.paths))
+        reader = reader.option("basePath", from_root(node.files.base))
+    files = reader.load(for_spark(node.files.paths))
     paths = files.select("path")
     local = all(file.startswith("file:") for file in files.inputFiles())
     run = worker.extract(code, _produced(code, node.columns))
