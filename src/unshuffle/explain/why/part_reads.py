@@ -16,7 +16,6 @@ from unshuffle.frozen import dataclass
 from unshuffle.partitions import KeyColumn, KeyInterval, KeyOrder, PartitionIndex, Ranges, interval_of_value
 from unshuffle.plan import physical
 from unshuffle.plan.logical import Scan
-from unshuffle.plan.stored_reads import stored_reads
 from unshuffle.properties import Partitioned, PrefixPartitioned, RangeFunction, RangeKey, SampledBoundaries
 
 Tasks = tuple[int, ...]
@@ -194,6 +193,8 @@ def _files_in_folders(scan: Scan) -> list[Any]:
 
 def _read_folders(scan: Scan, function: Any) -> dict[str, Tasks]:
     """The tasks that read each file of a table in folders, in ranges of `function`, or one for each folder."""
+    from unshuffle.plan.stored_reads import stored_reads  # plans of other tables need no layouts of streams
+
     assert scan.parts is not None
     found: dict[str, list[int]] = {}
     for task, of_task in enumerate(stored_reads(scan, function)):
