@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unshuffle.catalog.schema import Column
 from unshuffle.frozen import dataclass
+from unshuffle.partitions import KeyColumn, KeyInterval
 from unshuffle.plan.physical import HashJoin, PhysicalOperator
 from unshuffle.properties import Alternative, Clustered, Dependencies, JoinKey
 
@@ -56,6 +57,10 @@ class Implementation:
     def prefix(self, place: int, column: Column) -> tuple[Column, int] | None:
         """The text column of an input that an output column is a prefix of, and the prefix's length."""
         return self.operator.prefix(column) if self.operator.carried == place and self.facts is None else None
+
+    def selected(self, column: Column, key: KeyColumn) -> tuple[KeyInterval, ...] | None:
+        """The values of an input column that rows are kept of; None if that may be any."""
+        return self.operator.selected(column, key) if self.facts is None else None
 
     def origin(self, place: int, column: Column) -> Column | None:
         """The column of an input that an output column has values from."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from unshuffle.catalog.schema import Column
+from unshuffle.partitions import KeyColumn, KeyInterval
 from unshuffle.properties import (
     Alternative,
     Delivered,
@@ -47,6 +48,9 @@ class Operator:
         return None
 
     def prefix(self, column: Column) -> tuple[Column, int] | None:
+        return None
+
+    def selected(self, column: Column, key: KeyColumn) -> tuple[KeyInterval, ...] | None:
         return None
 
     @property

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from unshuffle.catalog.schema import Column
 from unshuffle.frozen import dataclass
+from unshuffle.partitions import KeyColumn, KeyInterval
 from unshuffle.properties import Alternative, Delivered, Dependencies, Partitioned
 
 
@@ -36,6 +37,9 @@ class PhysicalOperator(Protocol):
 
     def prefix(self, column: Column) -> tuple[Column, int] | None:
         """The text column of the carried input that an output column is a prefix of, and the prefix's length."""
+
+    def selected(self, column: Column, key: KeyColumn) -> tuple[KeyInterval, ...] | None:
+        """The values of a column of the carried input that rows are kept of; None if that may be any."""
 
     @property
     def hides_layout(self) -> bool:

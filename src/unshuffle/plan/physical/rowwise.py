@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from unshuffle.catalog.schema import Column
 from unshuffle.frozen import dataclass
+from unshuffle.partitions import KeyColumn, KeyInterval
 from unshuffle.plan import logical
 from unshuffle.plan.expressions import Expression, Ref, text_prefix
 from unshuffle.plan.physical.base import InputFacts, InputLayouts, LayoutPreservingOperator
+from unshuffle.plan.predicate_intervals import intervals_of_column
 from unshuffle.properties import Delivered
 from unshuffle.properties.layouts.propagate import through_project
 
@@ -15,6 +17,9 @@ from unshuffle.properties.layouts.propagate import through_project
 class Filter(LayoutPreservingOperator):
     predicate: Expression
     columns: tuple[Column, ...]
+
+    def selected(self, column: Column, key: KeyColumn) -> tuple[KeyInterval, ...] | None:
+        return intervals_of_column(self.predicate, column, key)
 
 
 @dataclass(frozen=True, slots=True)

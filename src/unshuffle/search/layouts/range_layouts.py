@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
 from unshuffle.frozen import dataclass
-from unshuffle.partitions import KeyHistogram, Ranges, divide, divide_into, histogram_of_column
+from unshuffle.partitions import KeyColumn, KeyHistogram, Ranges, divide, divide_into, histogram_of_column
 from unshuffle.properties import (
     CoPartitioned,
     Partitioned,
@@ -156,7 +156,7 @@ def spreads_above(each: Implementation, group: Group) -> Iterator[Spread]:
         if child.spreads:
             names = {source: made for made in reversed(group.columns) if (source := each.origin(place, made))}
             for spread in child.spreads:
-                found = spread.renamed(names.get)
+                found = _selected(spread, each).renamed(names.get)
                 if found is not None:
                     yield found
             for made in group.columns:
@@ -166,6 +166,16 @@ def spreads_above(each: Implementation, group: Group) -> Iterator[Spread]:
                         found = spread.cut(*prefix, names.get, made)
                         if found is not None:
                             yield found
+
+
+def _selected(spread: Spread, each: Implementation) -> Spread:
+    """The distribution of the rows whose first column has a value that the operator keeps. Longer keys stay as they are."""
+    key, *more = spread.histogram.keys
+    kept = None if more else each.selected(spread.columns[0], KeyColumn(key.type, key.descending, key.nulls_first))
+    if kept is None:
+        return spread
+    left = spread.histogram.within(kept)
+    return spread if left.rows == spread.histogram.rows else replace(spread, histogram=left)
 
 
 def united(spreads: Sequence[Spread]) -> tuple[Spread, ...]:
