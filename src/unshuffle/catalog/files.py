@@ -161,7 +161,11 @@ def are_unchanged(files: Iterable[DataFile]) -> bool:
 
 def is_hidden(relative: str) -> bool:
     """Whether a path below the folder of a table is not data."""
-    return any(part[:1] in ("_", ".") and "=" not in part for part in relative.split("/") if part)
+    return any(
+        part.startswith(".") or part.endswith("._COPYING_") or (part.startswith("_") and "=" not in part)
+        for part in relative.split("/")
+        if part
+    )
 
 
 def _partition_values(relative: str) -> tuple[tuple[str, str], ...]:

@@ -108,6 +108,8 @@ def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None
             )
         if not is_listed and source.location().getClass().getSimpleName() != "InMemoryFileIndex":
             return scan  # the folders of a table may be anywhere
+        if not all(file.size for file in found):
+            found = [file for file in found if file.size]  # Spark skips empty files, though they are not Parquet
         contents = parquet_contents(found) if found else None
     except (NotParquet, OSError, pa.ArrowException):
         return scan  # a file system that only Spark can read: there are no statistics
