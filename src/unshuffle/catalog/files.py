@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs
 
+from unshuffle.catalog.folder_types import unescaped
 from unshuffle.frozen import dataclass
 
 _URI = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*://")
@@ -169,14 +170,14 @@ def is_hidden(relative: str) -> bool:
 
 
 def _partition_values(relative: str) -> tuple[tuple[str, str], ...]:
-    """What the folders of a file say, below the folder of the table."""
+    """What the folders of a file say, below the folder of the table. Values are escaped as they are there."""
     folders = relative.lstrip("/").split("/")[:-1]
     return tuple(_partition_value(folder) for folder in folders if "=" in folder)
 
 
 def _partition_value(folder: str) -> tuple[str, str]:
     name, _, value = folder.partition("=")
-    return name, unquote(value)
+    return unescaped(name), value
 
 
 def input_file(path: str) -> pa.NativeFile:
