@@ -338,3 +338,70 @@ def test_rows_are_those_of_plain_spark(
     print(f"plans that skip parts: {pruned}, that read them in place: {in_place}, of {QUERIES}")
     assert pruned >= QUERIES // 4
     assert in_place >= QUERIES // 10
+
+
+HASHED = "SELECT x.u, count(*) AS n, sum(y.v) AS s FROM hashed_8 x JOIN hashed_4 y ON x.u = y.u GROUP BY x.u"
+
+
+@pytest.fixture
+def hashed(spark: SparkSession, tmp_path: Path) -> Iterator[dict[str, dict[str, str]]]:
+    """Tables whose files have hashes, though nothing says so, and the conditions of their files."""
+    conditions: dict[str, dict[str, str]] = {}
+    for buckets in (8, 4):
+        name = f"hashed_{buckets}"
+        made = spark.range(80).selectExpr("id % 17 as u", "id as v", f"pmod(hash(id % 17), {buckets}) as b")
+        for number in range(buckets):
+            file = tmp_path / name / f"{number}.parquet"
+            file.parent.mkdir(exist_ok=True)
+            pq.write_table(made.where(f"b = {number}").drop("b").toArrow(), file)
+            conditions.setdefault(name, {})[str(file)] = f"pmod(hash(u), {buckets}) = {number} AND v >= 0"
+        spark.read.parquet(str(tmp_path / name)).createOrReplaceTempView(name)
+    yield conditions
+    for name in conditions:
+        spark.catalog.dropTempView(name)
+
+
+def test_declared_hashes_are_buckets(spark: SparkSession, hashed: dict[str, dict[str, str]]) -> None:
+    session = Session(spark)
+    expected = rows(spark.sql(HASHED))
+    for name, conditions in hashed.items():
+        session.declare_partitions(name, conditions)
+    assert rows(session.sql(HASHED)) == expected
+    text = session.explain(HASHED)
+    for seed in range(3):
+        with other_costs(seed):
+            found = session.explain(HASHED)
+            text += found
+            assert rows(session.sql(HASHED)) == expected
+    assert "stored partitions" in text
+    assert "→ hash(u" in text
+
+
+@pytest.mark.parametrize("change", ["a file without a condition", "another modulus", "another column", "two numbers"])
+def test_other_hashes_are_not_buckets(spark: SparkSession, hashed: dict[str, dict[str, str]], change: str) -> None:
+    """The conditions are true, or trusted, but do not tell the bucket of every row."""
+    conditions = dict(hashed["hashed_8"])
+    first = next(iter(conditions))
+    match change:
+        case "a file without a condition":
+            del conditions[first]
+        case "another modulus":
+            conditions[first] = "pmod(hash(u), 4) = 0"
+        case "another column":
+            conditions[first] = "pmod(hash(v), 8) = 0"
+        case "two numbers":
+            conditions[first] += " AND pmod(hash(u), 8) = 1"
+    session = session_of(spark)
+    session.declare_partitions("hashed_8", conditions, check="trust")
+    query = "SELECT u, count(*) AS n FROM hashed_8 GROUP BY u"
+    for seed in range(3):
+        with other_costs(seed):
+            assert "stored partitions" not in session.explain(query)
+
+
+def test_a_false_hash_is_refused(spark: SparkSession, hashed: dict[str, dict[str, str]]) -> None:
+    conditions = hashed["hashed_4"]
+    one, two = list(conditions)[:2]
+    conditions[one], conditions[two] = conditions[two], conditions[one]
+    with pytest.raises(DeclarationProblem, match=r"pmod\(hash\(u\), 4\) = 1\) AND .* is not true in"):
+        Session(spark).declare_partitions("hashed_4", conditions)

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs
 
+from unshuffle.catalog.folder_types import unescaped
 from unshuffle.frozen import dataclass
 
 _URI = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*://")
@@ -161,18 +162,22 @@ def are_unchanged(files: Iterable[DataFile]) -> bool:
 
 def is_hidden(relative: str) -> bool:
     """Whether a path below the folder of a table is not data."""
-    return any(part[:1] in ("_", ".") and "=" not in part for part in relative.split("/") if part)
+    return any(
+        part.startswith(".") or part.endswith("._COPYING_") or (part.startswith("_") and "=" not in part)
+        for part in relative.split("/")
+        if part
+    )
 
 
 def _partition_values(relative: str) -> tuple[tuple[str, str], ...]:
-    """What the folders of a file say, below the folder of the table."""
+    """What the folders of a file say, below the folder of the table. Values are escaped as they are there."""
     folders = relative.lstrip("/").split("/")[:-1]
     return tuple(_partition_value(folder) for folder in folders if "=" in folder)
 
 
 def _partition_value(folder: str) -> tuple[str, str]:
     name, _, value = folder.partition("=")
-    return name, unquote(value)
+    return unescaped(name), value
 
 
 def input_file(path: str) -> pa.NativeFile:

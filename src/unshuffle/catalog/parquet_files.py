@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from time import perf_counter
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 
 from unshuffle.catalog.files import DataFile, file_system
+from unshuffle.catalog.folder_types import partition_type, partition_value
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.statistics.footers import footer_statistics, partition_statistics
 from unshuffle.catalog.statistics.sampled_distinct import MIN_TABLE_ROWS, sampled_domains
@@ -25,7 +23,6 @@ EXACT_FOOTERS = 256
 # Footers are read in threads if the first few take longer than this many seconds each.
 _TIMED_FOOTERS = 4
 _SLOW_FOOTER = 0.002
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 class NotParquet(Exception):
@@ -177,34 +174,3 @@ def _nested_in_spark(type: pa.DataType) -> DataType:
         fields = [(type.field(i).name, type_in_spark(type.field(i).type)) for i in range(type.num_fields)]
         return None if any(inner is None for _, inner in fields) else pa.struct(fields)
     return None
-
-
-def partition_type(values: Sequence[str]) -> pa.DataType:
-    """The type that Spark infers for the values in folder names: int, bigint, double, date or string."""
-    present = [value for value in values if value != NULL_PARTITION]
-    if not present:
-        return pa.string()
-    if all(re.fullmatch(r"[+-]?\d+", value) for value in present):
-        largest = max(abs(int(value)) for value in present)
-        return pa.int32() if largest < 2**31 else pa.int64() if largest < 2**63 else pa.string()
-    if all(re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", value) for value in present):
-        return pa.float64()
-    return pa.date32() if all(_is_date(value) for value in present) else pa.string()
-
-
-def partition_value(text: str, type: pa.DataType) -> Any:
-    """The value that a folder's name gives a partition column."""
-    if text == NULL_PARTITION:
-        return None
-    if pa.types.is_integer(type):
-        return int(text)
-    if pa.types.is_floating(type):
-        return float(text)
-    return datetime.date.fromisoformat(text) if pa.types.is_date(type) else text
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", text)) and datetime.date.fromisoformat(text) is not None
-    except ValueError:
-        return False

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from unshuffle.catalog.files import DataFile
-from unshuffle.catalog.parquet_files import open_parquet, partition_value
+from unshuffle.catalog.folder_types import partition_value
+from unshuffle.catalog.parquet_files import open_parquet
 
 
 class OnlySparkReads(Exception):
@@ -30,6 +31,8 @@ def read_batches(
             arrays = []
             for name, type in columns:
                 if name in partition_columns:
+                    if pa.types.is_timestamp(type):
+                        raise OnlySparkReads(name)  # by the time zone of a session
                     value = partition_value(dict(file.partition).get(name, ""), type)
                     arrays.append(pa.repeat(pa.scalar(value, type), batch.num_rows))
                 elif (name_in_file := names_in_file[name]) is None:

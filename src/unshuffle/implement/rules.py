@@ -24,6 +24,7 @@ from unshuffle.plan.expressions import walk as parts
 from unshuffle.plan.facts import joined
 from unshuffle.plan.physical import PhysicalOperator
 from unshuffle.plan.predicates import join_condition
+from unshuffle.plan.stored_tables import read_by_buckets
 from unshuffle.properties import (
     Delivered,
     Dependencies,
@@ -87,6 +88,14 @@ class Implement:
                 layout, PrefixPartitioned
             ):  # few operators can use it; reading the files as plain ones is cheaper
                 yield _over(scan, physical.FileScan(scan, Delivered(UnknownPartitioning(layout.function.partitions))))
+        by_buckets = read_by_buckets(scan)
+        if by_buckets is not None and by_buckets.layout is not None:
+            implementation = _over(scan, physical.FileScan(by_buckets, by_buckets.layout))
+            layout = by_buckets.layout.partitioning
+            assert isinstance(layout, Partitioned)
+            implementation.stored_columns = frozenset(layout.columns)
+            group.partition_counts += (layout.function.partitions,)
+            yield implementation
         group.spreads += _bounded_spreads(scan)
         group.has_stored_layout = bool(group.spreads)  # some tasks may read their rows in place
         yield _over(scan, physical.FileScan(scan, Delivered(Serial())))

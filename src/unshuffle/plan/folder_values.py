@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from unshuffle.catalog.parquet_files import NULL_PARTITION, partition_type, partition_value
+from unshuffle.catalog.folder_types import NULL_PARTITION, partition_type, partition_value, unescaped
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.plan.logical import Scan
-
-_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
 def columns_named(scan: Scan, names: Sequence[str]) -> tuple[Column, ...] | None:
@@ -38,9 +35,8 @@ def folder_values(path: str, columns: Sequence[Column]) -> tuple[Any, ...] | Non
     values: list[Any] = []
     for folder, column in zip(folders, columns, strict=True):
         name, separator, text = folder.partition("=")
-        if not separator or _unescaped(name).lower() != column.name.lower():
+        if not separator or unescaped(name).lower() != column.name.lower():
             return None
-        text = _unescaped(text)
         if text != NULL_PARTITION and not _is_certain(text, column.type):
             return None
         values.append(partition_value(text, column.type))
@@ -53,8 +49,3 @@ def _is_certain(text: str, type: DataType) -> bool:
         return True
     inferred = partition_type([text])
     return bool(inferred == type or (pa.types.is_integer(inferred) and pa.types.is_integer(type)))
-
-
-def _unescaped(text: str) -> str:
-    """Spark escapes each special character by itself, so this is not the escaping of bytes that URLs have."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)

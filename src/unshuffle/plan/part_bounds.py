@@ -177,10 +177,16 @@ class PartBounds:
         )
 
     def has_files_of(self, declared: PartCondition) -> bool:
-        return any(map(declared.covers, self._absolute_paths))
+        return any(map(declared.covers, self.absolute_paths))
 
     @cached_property
-    def _absolute_paths(self) -> tuple[str, ...]:
+    def files(self) -> tuple[tuple[str, int, int], ...]:
+        """The path of each file, its bytes and its rows."""
+        described = zip(self._found, self._paths, footers_of(self._found), strict=True)
+        return tuple((path, file.size, footer.num_rows) for file, path, footer in described)
+
+    @cached_property
+    def absolute_paths(self) -> tuple[str, ...]:
         return tuple(absolute(file.path) for file in self._found)
 
     def is_declared(self, column: Column) -> bool:
@@ -192,7 +198,7 @@ class PartBounds:
         """The declared conditions of each file that has some, by where it is read from. A table may have a default value for
         a column that a file lacks, so such a file has none."""
         found: dict[str, Expression] = {}
-        described = zip(self._absolute_paths, self._paths, footers_of(self._found), strict=True)
+        described = zip(self.absolute_paths, self._paths, footers_of(self._found), strict=True)
         for place, path, footer in described if self._declared else ():
             covering = [each.expression for each in self._declared if each.expression and each.covers(place)]
             columns = {*footer.schema.to_arrow_schema().names, *self.folder_columns} if covering else set()

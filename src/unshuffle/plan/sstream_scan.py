@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from unshuffle.catalog.files import DataFile
 from unshuffle.catalog.schema import Column, Dependency
 from unshuffle.catalog.statistics.table_statistics import TableStatistics
 from unshuffle.errors import Span
 from unshuffle.plan.logical import Files, Format, Scan, StoredParts
+from unshuffle.plan.part_bounds import with_bounds
 from unshuffle.properties import Delivered, Partitioned, Sorted
 from unshuffle.sstream.footer_statistics import statistics_of
-from unshuffle.sstream.store import Stream
+from unshuffle.sstream.store import Stream, modification_times
 
 
 def stream_scan(stream: Stream, label: str, columns: Mapping[str, Column], span: Span | None = None) -> Scan:
@@ -31,7 +33,7 @@ def stream_scan(stream: Stream, label: str, columns: Mapping[str, Column], span:
     known = tuple((columns[name], found) for name, found in statistics_of(stream))
     layout = Partitioned(manifest.function, tuple(columns[name] for name in manifest.function_names))
     order = tuple(Sorted(columns[each.name], each.descending, each.nulls_first) for each in manifest.sorted_by)
-    return Scan(
+    scan = Scan(
         label,
         files,
         tuple(columns[name] for name, _ in manifest.schema),
@@ -46,3 +48,13 @@ def stream_scan(stream: Stream, label: str, columns: Mapping[str, Column], span:
         parts=StoredParts(manifest, stream.path),
         stream=stream,
     )
+    return with_bounds(scan, _data_files(stream), ())
+
+
+def _data_files(stream: Stream) -> list[DataFile]:
+    """The files of a version, whose footers have bounds of all columns, and not only of those of the layout."""
+    modified = modification_times(stream)
+    return [
+        DataFile(stream.path_of(file), file.bytes, (), round(modified[file.path] * 1e9))
+        for file in stream.manifest.files()
+    ]

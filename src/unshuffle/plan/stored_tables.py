@@ -115,27 +115,94 @@ def _folders(
     )
 
 
-def in_buckets(scan: Scan, names: Sequence[str], buckets: int, files: Sequence[TableFile]) -> Scan | None:
-    """The scan of a table that is bucketed by these columns as a scan of its buckets. None if a bucket's files are not known
-    by their names, or if values that Spark calls equal may be hashed differently."""
-    columns = columns_named(scan, names)
-    if columns is None or buckets < 2 or not all(_has_one_hash(column.type) for column in columns):
+def in_buckets(
+    scan: Scan, names: Sequence[str], buckets: int, files: Sequence[TableFile], folders: Sequence[str] = ()
+) -> Scan | None:
+    """The scan of a table that Spark bucketed by these columns as a scan of its buckets. None if names of files do not tell
+    their buckets."""
+    numbers = [_bucket(file.path) for file in files]
+    known = [number for number in numbers if number is not None]
+    return _in_buckets(scan, names, buckets, files, known, folders) if len(known) == len(files) else None
+
+
+def in_numbered_buckets(scan: Scan, names: Sequence[str], buckets: int, numbers: Sequence[int]) -> Scan | None:
+    """The scan of a table of which each file is in the bucket with this number."""
+    if scan.bounds is None:
         return None
+    files = [TableFile(*each) for each in scan.bounds.files]
+    return _in_buckets(scan, names, buckets, files, numbers, scan.bounds.folder_columns)
+
+
+def _in_buckets(
+    scan: Scan,
+    names: Sequence[str],
+    buckets: int,
+    files: Sequence[TableFile],
+    numbers: Sequence[int],
+    folders: Sequence[str],
+) -> Scan | None:
+    """None if values that Spark calls equal may be hashed differently.
+
+    A table may be in folders and in buckets. A scan that is one of folders already keeps them, and its buckets are another
+    way to read it."""
+    columns, folder_columns = columns_named(scan, names), columns_named(scan, folders) if folders else ()
+    if columns is None or folder_columns is None or not have_names(folder_columns) or buckets < 2:
+        return None
+    if not all(_has_one_hash(column.type) for column in columns) or any(number >= buckets for number in numbers):
+        return None
+    in_order = [tuple(column.name for column in each) for each in (columns, folder_columns)]
+    layout = _buckets(_schema(scan), *in_order, buckets, tuple(zip(files, numbers, strict=True)))
+    if layout is None:
+        return None
+    parts = StoredParts(layout, "", in_order[1])
+    return replace(scan, buckets=parts) if scan.parts is not None else read_by_buckets(replace(scan, buckets=parts))
+
+
+def _bucket(path: str) -> int | None:
+    match = _BUCKET.fullmatch(path.rsplit("/", 1)[-1])
+    return int(match[1]) if match is not None else None
+
+
+@lru_cache(maxsize=32)
+def _buckets(
+    schema: Schema,
+    names: tuple[str, ...],
+    folders: tuple[str, ...],
+    buckets: int,
+    files: tuple[tuple[TableFile, int], ...],
+) -> TableLayout | None:
+    """The buckets, with the values of the folders of each file."""
+    types = dict(schema)
+    folder_columns = [Column(0, name, types[name]) for name in folders]
     parts: list[list[StoredFile]] = [[] for _ in range(buckets)]
-    for file in files:
-        match = _BUCKET.fullmatch(file.path.rsplit("/", 1)[-1])
-        if match is None or int(match[1]) >= buckets:
+    for file, number in files:
+        values = folder_values(file.path, folder_columns)
+        if values is None:
             return None
-        stored = StoredFile(file.path, file.bytes, 0, (RowGroup(0, file.bytes, file.rows, (), ()),))
-        parts[int(match[1])].append(stored)
-    function = HashFunction(tuple(column.type for column in columns), buckets)
-    clustered_by = tuple(SortedName(column.name) for column in columns)
-    partitions = tuple(StoredPartition(tuple(each)) for each in parts)
-    return _with_layout(scan, TableLayout(_schema(scan), clustered_by, function, (), partitions), columns, ())
+        stored = StoredFile(file.path, file.bytes, 0, (RowGroup(0, file.bytes, file.rows, values, values),))
+        parts[number].append(stored)
+    function = HashFunction(tuple(types[name] for name in names), buckets)
+    # In the order of its folders a file can be skipped, though the rows of a bucket are in no order.
+    clustered_by, sorted_by = tuple(map(SortedName, names)), tuple(map(SortedName, folders))
+    return TableLayout(schema, clustered_by, function, sorted_by, tuple(StoredPartition(tuple(each)) for each in parts))
+
+
+def read_by_buckets(scan: Scan) -> Scan | None:
+    """The scan of a table by its buckets instead of its folders; None if it has none, or reads not all of their columns."""
+    if scan.buckets is None:
+        return None
+    layout = scan.buckets.layout
+    columns = columns_named(scan, [each.name for each in layout.clustered_by])
+    if columns is None:
+        return None
+    delivered = Delivered(Partitioned(layout.function, columns))
+    return replace(
+        scan, layout=delivered, stored=delivered, parts=scan.buckets, buckets=None, spread=None, spread_on=()
+    )
 
 
 def _with_layout(scan: Scan, layout: TableLayout, columns: tuple[Column, ...], folder_columns: tuple[str, ...]) -> Scan:
-    order = tuple(Sorted(column, descending=False, nulls_first=True) for column in columns) if layout.sorted_by else ()
+    order = tuple(Sorted(column, descending=False, nulls_first=True) for column in columns)
     delivered = Delivered(Partitioned(layout.function, columns), order)
     return replace(scan, layout=delivered, stored=delivered, parts=StoredParts(layout, "", folder_columns))
 

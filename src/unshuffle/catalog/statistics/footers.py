@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from math import expm1, log1p, log2
+from math import expm1, isfinite, log1p, log2
 from typing import Any
 
 import pyarrow as pa
@@ -226,6 +226,8 @@ def partition_statistics(values: Iterable[tuple[Any, float]], type: pa.DataType)
     total = sum(counts.values()) + nulls
     if not counts or total <= 0.0:
         return ColumnStatistics(float(len(counts)), 1.0 if nulls else 0.0)
+    if pa.types.is_timestamp(type) or any(isinstance(value, float) and not isfinite(value) for value in counts):
+        return ColumnStatistics(float(len(counts)), nulls / total)  # a time zone decides, or there is no order
     common = sorted(((value, rows / total) for value, rows in counts.items()), key=lambda pair: -pair[1])
     width = default_width(type)
     if pa.types.is_string(type):

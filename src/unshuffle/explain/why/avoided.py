@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from unshuffle.catalog.schema import Column
+from unshuffle.explain.why.buckets import buckets_known_to_spark
 from unshuffle.explain.why.kept import KeptEnforcer
 from unshuffle.explain.why.layout_origin import descend
 from unshuffle.explain.why.what_if import DerivedPlan
@@ -32,6 +34,8 @@ from unshuffle.properties import (
 from unshuffle.properties.layouts.partition_functions import UnknownFunction
 from unshuffle.properties.matching.proof import HOLDS
 from unshuffle.verify import DerivedNode
+
+_NONE: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,12 @@ def avoided_enforcers(plan: DerivedPlan, kept: Sequence[KeptEnforcer]) -> Iterat
         derived = plan.derivation.of(node)
         inputs = range(len(node.inputs))
         if _spark_would_exchange(node):
-            free = [i for i in inputs if (False, id(node), i) not in forced and not _has_exchange_below(node, i)]
+            own = _inputs_that_spark_leaves(node)
+            free = [
+                i
+                for i in inputs
+                if (False, id(node), i) not in forced and i not in own and not _has_exchange_below(node, i)
+            ]
             yield from _exchanges(plan, derived, free)
         if _spark_would_sort(node):
             free = [i for i in inputs if (True, id(node), i) not in forced and not _has_sort_below(node, i)]
@@ -76,6 +85,32 @@ def _spark_would_exchange(node: PhysicalPlan) -> bool:
             return True
         case _:
             return False
+
+
+def _inputs_that_spark_leaves(node: PhysicalPlan) -> frozenset[int]:
+    """The inputs that Spark would not exchange either, because they are bucketed by keys of the operator."""
+    found = [buckets_known_to_spark(each) for each in node.inputs]
+    match node.operator:
+        case physical.HashJoin(keys=keys) | physical.MergeJoin(keys=keys):
+            places = [
+                None if each is None else _places([key.columns[side] for key in keys], each.columns)
+                for side, each in enumerate(found)
+            ]
+            counts = [each.count if each is not None else 0 for each in found]
+            if None not in places and counts[0] == counts[1] and places[0] == places[1]:
+                return frozenset((0, 1))
+            # Spark exchanges the other input like one that is bucketed by all keys of the join: that with the most buckets.
+            known = [side for side, place in enumerate(places) if place is not None and len(place) == len(keys)]
+            return frozenset((max(known, key=lambda side: counts[side]),)) if known else _NONE
+        case physical.HashAggregate(keys=columns) | physical.SortAggregate(keys=columns) | physical.Windows(by=columns):
+            buckets = found[0]
+            return frozenset((0,)) if buckets is not None and set(buckets.columns) <= set(columns) else _NONE
+    return _NONE
+
+
+def _places(keys: Sequence[Column], columns: Sequence[Column]) -> tuple[int, ...] | None:
+    """Where the columns are among the keys; None if one is not."""
+    return tuple(keys.index(column) for column in columns) if set(columns) <= set(keys) else None
 
 
 def _spark_would_sort(node: PhysicalPlan) -> bool:

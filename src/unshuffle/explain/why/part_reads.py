@@ -186,7 +186,9 @@ def ranges_of_layout(layout: Partitioned) -> Ranges | None:
 
 
 def _files_in_folders(scan: Scan) -> list[Any]:
-    if scan.parts is None or not scan.parts.folder_columns:
+    if scan.parts is None or not isinstance(scan.parts.layout.function, RangeFunction):
+        return []  # in no folders, or read by its buckets
+    if not scan.parts.folder_columns:
         return []
     return [file for partition in scan.parts.layout.partitions for file in partition.files]
 

@@ -82,6 +82,8 @@ class Scan(Leaf):
     spread: KeyHistogram | None = field(default=None, compare=False, repr=False)
     spread_on: tuple[Column, ...] = ()
     parts: StoredParts | None = field(default=None, compare=False, repr=False)
+    # The buckets of a table that is in folders as well, if the scan has the layout of the folders.
+    buckets: StoredParts | None = field(default=None, compare=False, repr=False)
     bounds: PartBounds | None = field(
         default=None, compare=False, repr=False
     )  # of columns in the row groups of the files

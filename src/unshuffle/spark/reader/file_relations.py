@@ -108,6 +108,8 @@ def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None
             )
         if not is_listed and source.location().getClass().getSimpleName() != "InMemoryFileIndex":
             return scan  # the folders of a table may be anywhere
+        if not all(file.size for file in found):
+            found = [file for file in found if file.size]  # Spark skips empty files, though they are not Parquet
         contents = parquet_contents(found) if found else None
     except (NotParquet, OSError, pa.ArrowException):
         return scan  # a file system that only Spark can read: there are no statistics
@@ -121,7 +123,7 @@ def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None
     if not is_listed or source.overlappedPartCols().nonEmpty() or _has_options(scan):
         return counted_scan
     bounded = with_bounds(counted_scan, found, source.partitionSchema().fieldNames())
-    return _in_parts(bounded, source, table_files(found, contents)) or bounded if has_parts else bounded
+    return _in_parts(bounded, source, table_files(found, contents)) if has_parts else bounded
 
 
 def _listed_by_spark(spark: SparkSession, source: Any) -> tuple[str, ...]:
@@ -167,13 +169,16 @@ def _listing(paths: tuple[str, ...], base: str) -> _Listing | None:
     return _Listing(paths, base) if paths and are_data else None
 
 
-def _in_parts(scan: Scan, source: Any, found: Sequence[TableFile]) -> Scan | None:
+def _in_parts(scan: Scan, source: Any, found: Sequence[TableFile]) -> Scan:
+    """The scan with the layout of its folders, and of its buckets."""
     folders = tuple(source.partitionSchema().fieldNames())
     if folders:
-        return in_folders(scan, folders, found)
-    spec = source.bucketSpec().get()
-    names = spec.bucketColumnNames().mkString("\x01").split("\x01")
-    return in_buckets(scan, names, spec.numBuckets(), found)
+        scan = in_folders(scan, folders, found) or scan
+    if source.bucketSpec().isDefined():
+        spec = source.bucketSpec().get()
+        names = spec.bucketColumnNames().mkString("\x01").split("\x01")
+        scan = in_buckets(scan, names, spec.numBuckets(), found, folders) or scan
+    return scan
 
 
 def _has_options(scan: Scan) -> bool:

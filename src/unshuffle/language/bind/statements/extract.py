@@ -20,7 +20,9 @@ from unshuffle.language.bind.statements.stored_data import StoredData
 from unshuffle.language.bind.statements.using import bind_format_or_class
 from unshuffle.language.parse.statements import ExtractBody, Name
 from unshuffle.plan.expressions import Cast, Ref
+from unshuffle.plan.facts import facts_of
 from unshuffle.plan.logical import Files, Format, Plan, Project, Scan, UserClass
+from unshuffle.properties.layouts.propagate import through_project
 
 
 def bind_extract(context: BindingContext, stored: StoredData, node: ExtractBody, label: str) -> Plan:
@@ -128,11 +130,13 @@ def _span_between(first: Name, last: Name) -> Span:
 
 
 def _restricted(scan: Scan, columns: Sequence[Column]) -> Scan:
-    """A scan of some of the columns, with the constraints that hold among them."""
+    """A scan of some of the columns, with the constraints that hold among them, and the layout as far as it is by them."""
     read = frozenset(columns)
+    layout = through_project(scan.layout, facts_of(scan, ()), columns) if scan.layout is not None else None
     return replace(
         scan,
         columns=tuple(columns),
+        layout=layout,
         keys=tuple(key for key in scan.keys if key <= read),
         dependencies=tuple(
             Dependency(d.determinant, d.dependent & read)

@@ -70,7 +70,8 @@ class StoredData:
 
     def parquet(self, name: str, paths: tuple[str, ...], base: str | None, span: Span | None) -> Scan:
         """All columns of Parquet files as they are stored, with their statistics and constraints."""
-        data_files = files.data_files(paths, base)
+        # Spark skips empty files, though they are not Parquet.
+        data_files = [file for file in files.data_files(paths, base) if file.size]
         if not data_files:
             raise FileProblem(f"{', '.join(paths)} holds no files", span)
         _refuse_streams(data_files, span)
