@@ -17,8 +17,6 @@ from pyspark.sql.types import BooleanType, ByteType, DataType, DateType, Integer
 from unshuffle.errors import InternalError
 from unshuffle.frozen import dataclass
 from unshuffle.spark.shims.compiled_java import java_object
-from unshuffle.spark.shims.gateway import java_class
-from unshuffle.spark.shims.hadoop import hadoop_configuration
 from unshuffle.spark.shims.range_filter import RangeFilter
 
 _EPOCH = datetime.date(1970, 1, 1)
@@ -43,8 +41,9 @@ def file_partitions(
     constants: int,
     ranges: RangeFilter | None,
     folder_types: Sequence[DataType],
+    configuration: Any,
 ) -> Any:
-    """Spark's description of the tasks, made from one array of bytes."""
+    """Spark's description of the tasks, a Scala Seq made from one array of bytes."""
     rows: dict[tuple[int, bool, tuple[Any, ...]], int] = {}  # the constants of a piece, each combination once
     encoded = _Encoded()
     for number, pieces in enumerate(partitions):
@@ -67,8 +66,7 @@ def file_partitions(
             table.value(type_, value)
     table.number(len(partitions))
     maker = java_object(spark, "unshuffle.FilePartitions", _FILE_PARTITIONS)
-    made = maker.made(bytes(table.bytes + encoded.bytes), hadoop_configuration(spark))
-    return java_class(spark, "scala.jdk.javaapi.CollectionConverters").asScala(made).toSeq()
+    return maker.made(bytes(table.bytes + encoded.bytes), configuration)
 
 
 class _Encoded:
@@ -124,6 +122,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.execution.datasources.FilePartition;
@@ -133,7 +132,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 public class FilePartitions {
   public FilePartitions() {}
 
-  public ArrayList made(byte[] encoded, Configuration configuration) throws Exception {
+  public Object made(byte[] encoded, Configuration configuration) throws Exception {
     DataInputStream in = new DataInputStream(new ByteArrayInputStream(encoded));
     GenericInternalRow[] rows = new GenericInternalRow[in.readInt()];
     int fields = in.readInt();
@@ -161,7 +160,7 @@ public class FilePartitions {
       }
       found.add(new FilePartition(i, files));
     }
-    return found;
+    return PythonUtils.toSeq(found);
   }
 
   private Object value(DataInputStream in) throws Exception {

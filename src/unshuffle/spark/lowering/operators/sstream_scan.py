@@ -9,7 +9,6 @@ from typing import cast
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import StructType
 
 from unshuffle.catalog.schema import Column
@@ -44,8 +43,8 @@ def rows(
     predicate: Expression | None,
     is_known_by_columns: bool = False,
 ) -> DataFrame:
-    """The rows that may satisfy the predicate, under the plan's column names, with their partition number. Spark knows their
-    partitions by that number, or by the columns that it is computed from."""
+    """The rows that may satisfy the predicate, under the plan's column names. Spark knows their partitions by their number,
+    which is one more column, or by the columns that it is computed from."""
     scan, layout = operator.scan, operator.layout.partitioning
     if not isinstance(layout, Partitioned | PrefixPartitioned):
         raise InternalError(f"{scan.label} is not read in partitions")
@@ -57,7 +56,8 @@ def rows(
     positions = [source.folder_columns.index(name) for name in in_folders]
     function, tasks = _bounded_reads(operator, positions) or _stored_reads(operator, positions)
     is_filtered = not all(piece.whole for pieces in tasks for piece in pieces)
-    frame = exact_scan(
+    names = [(each.name, each.spark_name) for each in scan.columns]
+    return exact_scan(
         spark,
         _schema(scan, [column for column in scan.columns if column.name not in in_folders]),
         tasks,
@@ -73,9 +73,8 @@ def rows(
         ],
         rows=scan.files.rows,
         bytes=scan.files.bytes,
+        names=names if is_known_by_columns else [*names, (number, number)],
     )
-    named = (F.col(quote(each.name)).alias(each.spark_name) for each in scan.columns)
-    return frame.select(*named, F.col(number))
 
 
 def _by(layout: Partitioned | PrefixPartitioned) -> tuple[list[str], HashFunction | RangeFunction]:
