@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from unshuffle.spark.shims.compiled_java import java_object
 from unshuffle.spark.shims.gateway import java_session
@@ -36,6 +37,12 @@ def selected(
     return DataFrame(_plans(spark).selected(java_session(spark), frame._jdf, wanted, from_names, to_names), spark)
 
 
+def with_schema(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The frame with the names, the nullability and the metadata of a schema with the same types."""
+    spark = frame.sparkSession
+    return DataFrame(_plans(spark).withSchema(java_session(spark), frame._jdf, schema.json()), spark)
+
+
 def node_at(spark: SparkSession, plan: Any, path: Sequence[int]) -> Any:
     """A descendant of a tree of Catalyst's, by the positions of children from the root down."""
     return _plans(spark).node(plan, ",".join(map(str, path)))
@@ -55,6 +62,9 @@ import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.KnownNotNull;
+import org.apache.spark.sql.catalyst.expressions.KnownNullable;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -65,6 +75,10 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage;
 import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -110,7 +124,7 @@ public class Plans {
     ArrayList outputs = new ArrayList();
     for (int i = 0; i < stage.output().length(); i++) {
       Attribute attribute = (Attribute) stage.output().apply(i);
-      outputs.add(named(attribute, attribute.name()));
+      outputs.add(named(attribute, attribute.name(), Option.empty()));
     }
     return Dataset.ofRows(session, new Project(PythonUtils.toSeq(outputs), stage));
   }
@@ -134,14 +148,29 @@ public class Plans {
     for (int i = 0; i < old.length; i++) {
       Attribute attribute = (Attribute) attributes.get(old[i]);
       if (attribute == null) throw new IllegalStateException("no column " + old[i]);
-      outputs.add(old[i].equals(names[i]) ? attribute : named(attribute, names[i]));
+      outputs.add(old[i].equals(names[i]) ? attribute : named(attribute, names[i], Option.empty()));
     }
     return Dataset.ofRows(session, new Project(PythonUtils.toSeq(outputs), plan));
   }
 
-  static Object named(Attribute attribute, String name) {
+  public Object withSchema(SparkSession session, Dataset frame, String json) {
+    LogicalPlan plan = frame.queryExecution().analyzed();
+    StructField[] fields = ((StructType) DataType.fromJson(json)).fields();
+    ArrayList outputs = new ArrayList();
+    for (int i = 0; i < fields.length; i++) {
+      Expression column = (Expression) plan.output().apply(i);
+      if (fields[i].nullable() && !column.nullable()) column = new KnownNullable(column);
+      if (!fields[i].nullable() && column.nullable()) column = new KnownNotNull(column);
+      Metadata metadata = fields[i].metadata();
+      boolean inherits = metadata.equals(Metadata.empty());
+      outputs.add(named(column, fields[i].name(), inherits ? Option.empty() : Option.apply(metadata)));
+    }
+    return Dataset.ofRows(session, new Project(PythonUtils.toSeq(outputs), plan));
+  }
+
+  static Object named(Expression column, String name, Option metadata) {
     Seq none = PythonUtils.toSeq(new ArrayList());
-    return new Alias(attribute, name, NamedExpression$.MODULE$.newExprId(), none, Option.empty(), none);
+    return new Alias(column, name, NamedExpression$.MODULE$.newExprId(), none, metadata, none);
   }
 
   public Object node(Object root, String path) {

@@ -25,8 +25,7 @@ import datetime
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from hashlib import sha256
-from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -49,6 +48,7 @@ from unshuffle.spark.shims.catalyst import (
     sort_order,
 )
 from unshuffle.spark.shims.gateway import java_class, jvm, none, scala_object, sequence
+from unshuffle.spark.shims.recently_made import RecentlyMade
 
 _EPOCH = datetime.date(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -206,31 +206,10 @@ def _marked(boundary: tuple[Any, ...], function: RangeFunction, keys: int, ends:
     return parts
 
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
-
-
-class _Made(Generic[_Key, _Value]):
-    """What was made before, the most recently used last. What belongs to no session keeps none alive."""
-
-    def __init__(self, most: int) -> None:
-        self._values: dict[_Key, _Value] = {}
-        self._most = most
-        self._lock = Lock()
-
-    def get(self, key: _Key, make: Callable[[], _Value]) -> _Value:
-        made = self._values.get(key) or make()
-        with self._lock:
-            value = self._values.pop(key, made)  # another thread may have been faster
-            self._values[key] = value
-            if len(self._values) > self._most:
-                del self._values[next(iter(self._values))]
-        return value
-
-
+# What was made before. It belongs to no session, so it keeps none alive.
 # Catalyst sees that two searches are equal if their boundaries are one object.
-_LITERALS: _Made[tuple[SparkContext, RangeFunction, int], tuple[Any, Any]] = _Made(32)
-_NUMBER_CODES: _Made[tuple[SparkContext, HashFunction | RangeFunction], NumberCode] = _Made(32)
+_LITERALS: RecentlyMade[tuple[SparkContext, RangeFunction, int], tuple[Any, Any]] = RecentlyMade(32)
+_NUMBER_CODES: RecentlyMade[tuple[SparkContext, HashFunction | RangeFunction], NumberCode] = RecentlyMade(32)
 
 
 def _boundary_literals(spark: SparkSession, function: RangeFunction, keys: int) -> tuple[Any, Any]:
