@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle.catalog import files
-from unshuffle.catalog.files import DataFile
+from unshuffle.catalog.files import DataFile, HashedTuple
 from unshuffle.catalog.parquet_files import NotParquet, parquet_contents
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.statistics_lookup import scan_facts
@@ -129,14 +130,17 @@ class _Listing:
 
     def __init__(self, paths: tuple[str, ...], base: str) -> None:
         self._paths, self._base = paths, base
-        self._known: tuple[DataFile, ...] = ()
+        self._places = [files.without_scheme(path) for path in paths]
+        self._last: tuple[HashedTuple[DataFile], list[tuple[int, int]]] | None = None  # with sizes and times of change
 
-    def files(self) -> tuple[DataFile, ...]:
+    def files(self) -> HashedTuple[DataFile]:
         """The same object as long as no file has changed, so that what is known of it is found quickly."""
-        known = self._known
-        if not known or not files.are_unchanged(known):
-            known = self._known = files.local_files(self._paths, self._base)
-        return known
+        last, now = self._last, [(status.st_size, status.st_mtime_ns) for status in map(os.stat, self._places)]
+        if last is not None and last[1] == now:
+            return last[0]
+        found = files.local_files(self._paths, self._base)
+        self._last = found, [(file.size, file.modified or 0) for file in found]
+        return found
 
 
 @lru_cache(maxsize=16)

@@ -20,6 +20,8 @@ from unshuffle.spark.shims.compiled_java import java_object
 from unshuffle.spark.shims.range_filter import RangeFilter
 
 _EPOCH = datetime.date(1970, 1, 1)
+# A piece: its row of constants, its start, length and time of change, the size of the file, the length of the path.
+_PIECE = struct.Struct(">iqqqqi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,9 @@ def file_partitions(
     for number, pieces in enumerate(partitions):
         encoded.number(len(pieces))
         for each in pieces:
-            key = (number, each.whole, each.values)
-            encoded.number(rows.setdefault(key, len(rows)))
-            encoded.text(each.path)
-            encoded.longs(each.start, each.length, each.modified, each.size)
+            row = rows.setdefault((number, each.whole, each.values), len(rows))
+            path = each.path.encode("utf-8", "surrogatepass")
+            encoded.bytes += _PIECE.pack(row, each.start, each.length, each.modified, each.size, len(path)) + path
     table = _Encoded()
     table.number(len(rows))
     table.number(constants)
@@ -77,9 +78,6 @@ class _Encoded:
 
     def number(self, value: int) -> None:
         self.bytes += struct.pack(">i", value)
-
-    def longs(self, *values: int) -> None:
-        self.bytes += struct.pack(f">{len(values)}q", *values)
 
     def text(self, value: str) -> None:
         encoded = value.encode("utf-8", "surrogatepass")
@@ -148,11 +146,11 @@ public class FilePartitions {
       PartitionedFile[] files = new PartitionedFile[in.readInt()];
       for (int j = 0; j < files.length; j++) {
         GenericInternalRow row = rows[in.readInt()];
-        String path = text(in);
         long start = in.readLong();
         long length = in.readLong();
         long modified = in.readLong();
         long size = in.readLong();
+        String path = text(in);
         String[] hosts = hosts(path, start, length, configuration, systems);
         files[j] = new PartitionedFile(
           row, SparkPath.fromPathString(path), start, length, hosts, modified, size,

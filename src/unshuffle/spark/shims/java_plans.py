@@ -43,11 +43,6 @@ def with_schema(frame: DataFrame, schema: StructType) -> DataFrame:
     return DataFrame(_plans(spark).withSchema(java_session(spark), frame._jdf, schema.json()), spark)
 
 
-def node_at(spark: SparkSession, plan: Any, path: Sequence[int]) -> Any:
-    """A descendant of a tree of Catalyst's, by the positions of children from the root down."""
-    return _plans(spark).node(plan, ",".join(map(str, path)))
-
-
 def _plans(spark: SparkSession) -> Any:
     return java_object(spark, "unshuffle.Plans", _PLANS)
 
@@ -69,7 +64,6 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -171,13 +165,6 @@ public class Plans {
   static Object named(Expression column, String name, Option metadata) {
     Seq none = PythonUtils.toSeq(new ArrayList());
     return new Alias(column, name, NamedExpression$.MODULE$.newExprId(), none, metadata, none);
-  }
-
-  public Object node(Object root, String path) {
-    TreeNode found = (TreeNode) root;
-    String[] steps = path.split(",");
-    for (int i = 0; i < steps.length; i++) found = (TreeNode) found.children().apply(Integer.parseInt(steps[i]));
-    return found;
   }
 }
 """
