@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unshuffle.catalog.files import absolute, data_files
+from unshuffle.catalog.files import DataFile, HashedTuple, absolute, data_files
 
 
 def test_files_below_a_link_are_named_as_they_were_asked_for(tmp_path: Path) -> None:
@@ -18,3 +18,11 @@ def test_files_below_a_link_are_named_as_they_were_asked_for(tmp_path: Path) -> 
         assert found.path == f"{path}/day=1/a.parquet"
         assert found.partition == (("day", "1"),)
     assert absolute(f"file:{link}") == str(tmp_path / "table")
+
+
+def test_a_tuple_that_is_hashed_once_is_found_like_any_other() -> None:
+    listed = (DataFile("a", 1, ()), DataFile("b", 2, ()))
+    hashed = HashedTuple.of(listed)
+    assert HashedTuple.of(hashed) is hashed
+    assert {listed: "found"}[hashed] == {hashed: "found"}[listed] == "found"
+    assert hashed != HashedTuple.of(listed[:1])

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable
 from fnmatch import fnmatch
+from typing import TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -28,6 +29,25 @@ class DataFile:
     size: int
     partition: tuple[tuple[str, str], ...]  # from folders named column=value below the listed path
     modified: int | None = None  # nanoseconds since 1970
+
+
+Item = TypeVar("Item")
+
+
+class HashedTuple(tuple[Item, ...]):
+    """A tuple that computes its hash once. A table may have thousands of files, and what is known of them is looked up by all
+    of them together."""
+
+    _hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = super().__hash__()
+        return self._hash
+
+    @classmethod
+    def of(cls, items: Iterable[Item]) -> HashedTuple[Item]:
+        return items if isinstance(items, cls) else cls(items)
 
 
 def is_uri(path: str) -> bool:
@@ -138,26 +158,14 @@ def data_files(paths: Iterable[str], base: str | None = None) -> list[DataFile]:
     return listed
 
 
-def local_files(paths: Iterable[str], base: str) -> tuple[DataFile, ...]:
+def local_files(paths: Iterable[str], base: str) -> HashedTuple[DataFile]:
     """Local files as they are now. Raises an `OSError` if one is gone."""
     root, found = without_scheme(base).rstrip("/"), []
     for path in paths:
         local = without_scheme(path)
         status = os.stat(local)
         found.append(DataFile(path, status.st_size, _partition_values(local[len(root) :]), status.st_mtime_ns))
-    return tuple(found)
-
-
-def are_unchanged(files: Iterable[DataFile]) -> bool:
-    """Whether local files have the size and the time of change that they had."""
-    try:
-        for file in files:
-            status = os.stat(without_scheme(file.path))
-            if status.st_mtime_ns != file.modified or status.st_size != file.size:
-                return False
-    except OSError:
-        return False
-    return True
+    return HashedTuple(found)
 
 
 def is_hidden(relative: str) -> bool:

@@ -10,7 +10,7 @@ from time import perf_counter
 import pyarrow as pa
 import pyarrow.parquet
 
-from unshuffle.catalog.files import DataFile, file_system
+from unshuffle.catalog.files import DataFile, HashedTuple, file_system
 from unshuffle.catalog.folder_types import partition_type, partition_value
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.statistics.footers import footer_statistics, partition_statistics
@@ -43,18 +43,22 @@ class ParquetContents:
 
 def parquet_contents(files: Sequence[DataFile]) -> ParquetContents:
     """Columns, row count, size and statistics of Parquet files. The footers of unchanged files are read once."""
-    return _cached_contents(tuple(files)) if all(file.modified is not None for file in files) else _contents(files)
+    return (
+        _cached_contents(HashedTuple.of(files))
+        if all(file.modified is not None for file in files)
+        else _contents(files)
+    )
 
 
 @lru_cache(maxsize=256)
-def _cached_contents(files: tuple[DataFile, ...]) -> ParquetContents:
+def _cached_contents(files: HashedTuple[DataFile]) -> ParquetContents:
     return _contents(files)
 
 
 def _contents(files: Sequence[DataFile]) -> ParquetContents:
     step = max(1, len(files) // EXACT_FOOTERS) if len(files) > EXACT_FOOTERS else 1
     sample = files[::step]
-    footers = footers_of(tuple(sample)) if step == 1 else _footers([file.path for file in sample])
+    footers = footers_of(HashedTuple.of(sample)) if step == 1 else _footers([file.path for file in sample])
     sampled_rows = sum(footer.num_rows for footer in footers)
     total_bytes, sampled_bytes = sum(file.size for file in files), sum(file.size for file in sample)
     rows = sampled_rows if step == 1 else round(sampled_rows * total_bytes / max(1, sampled_bytes))

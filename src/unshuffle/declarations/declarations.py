@@ -102,6 +102,11 @@ class Declarations:
         ]
         return with_facts(rowset, (each.constraint for each in matching)), constraints
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was declared."""
+        return not self._on_tables
+
     def is_declared_on(self, table: Sequence[str]) -> bool:
         """Whether a constraint was declared on a table of this name, rather than on files."""
         return any(each.is_on_table(table) for each in self._on_tables)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from unshuffle.catalog.constraints.constraint import PartCondition
-from unshuffle.catalog.files import DataFile, absolute, without_scheme
+from unshuffle.catalog.files import DataFile, HashedTuple, absolute, without_scheme
 from unshuffle.catalog.parquet_files import EXACT_FOOTERS, NotParquet, footers_of
 from unshuffle.catalog.row_groups import (
     ColumnRange,
@@ -132,7 +132,7 @@ class PartBounds:
         folders: Sequence[tuple[Any, ...]],
         declared: Sequence[PartCondition] = (),
     ) -> None:
-        self._found = tuple(files)
+        self._found = HashedTuple.of(files)
         self._paths = tuple(paths)
         self.folder_columns = tuple(names)
         self._folders = tuple(folders)
@@ -259,12 +259,12 @@ def with_bounds(scan: Scan, found: Sequence[DataFile], names: Sequence[str]) -> 
     columns = columns_named(scan, names) if names else ()
     if not scan.files.rows or len(found) > EXACT_FOOTERS or columns is None or not have_names(columns):
         return scan
-    bounds = _part_bounds(tuple(found), tuple((column.name, column.type) for column in columns))
+    bounds = _part_bounds(HashedTuple.of(found), tuple((column.name, column.type) for column in columns))
     return scan if bounds is None else replace(scan, bounds=bounds)
 
 
 @lru_cache(maxsize=64)
-def _part_bounds(files: tuple[DataFile, ...], folder_columns: Schema) -> PartBounds | None:
+def _part_bounds(files: HashedTuple[DataFile], folder_columns: Schema) -> PartBounds | None:
     """The same object for the same files, so that bounds are read once."""
     paths = tuple(without_scheme(file.path) for file in files)
     columns = [Column(0, name, type) for name, type in folder_columns]

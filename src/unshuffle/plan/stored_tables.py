@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from unshuffle.catalog.files import DataFile, without_scheme
+from unshuffle.catalog.files import DataFile, HashedTuple, without_scheme
 from unshuffle.catalog.parquet_files import ParquetContents
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.frozen import dataclass
@@ -62,16 +62,16 @@ class TableLayout:
         return sum(partition.bytes for partition in self.partitions)
 
 
-def table_files(found: Sequence[DataFile], contents: ParquetContents) -> tuple[TableFile, ...]:
+def table_files(found: Sequence[DataFile], contents: ParquetContents) -> HashedTuple[TableFile]:
     """Files that were listed, with the rows that their footers tell."""
-    return _table_files(tuple(found), contents.rows_of_files)
+    return _table_files(HashedTuple.of(found), contents.rows_of_files)
 
 
 # Cached, and the folders below too, because a table of many folders is read by many queries.
 @lru_cache(maxsize=32)
-def _table_files(found: tuple[DataFile, ...], rows_of_files: tuple[int, ...]) -> tuple[TableFile, ...]:
+def _table_files(found: HashedTuple[DataFile], rows_of_files: tuple[int, ...]) -> HashedTuple[TableFile]:
     pairs = zip(found, rows_of_files, strict=True)
-    return tuple(TableFile(without_scheme(file.path), file.size, rows) for file, rows in pairs)
+    return HashedTuple(TableFile(without_scheme(file.path), file.size, rows) for file, rows in pairs)
 
 
 def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> Scan | None:
@@ -80,7 +80,7 @@ def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> 
     columns = columns_named(scan, names)
     if columns is None or not have_names(columns):
         return None
-    found = _folders(_schema(scan), tuple(column.name for column in columns), tuple(files))
+    found = _folders(_schema(scan), tuple(column.name for column in columns), HashedTuple.of(files))
     if found is None:
         return None
     layout, spread = found
@@ -89,7 +89,7 @@ def in_folders(scan: Scan, names: Sequence[str], files: Sequence[TableFile]) -> 
 
 @lru_cache(maxsize=32)
 def _folders(
-    schema: Schema, names: tuple[str, ...], files: tuple[TableFile, ...]
+    schema: Schema, names: tuple[str, ...], files: HashedTuple[TableFile]
 ) -> tuple[TableLayout, KeyHistogram] | None:
     types = dict(schema)
     columns = [Column(0, name, types[name]) for name in names]

@@ -23,6 +23,7 @@ from unshuffle.plan.expressions import Expression, Opaque
 from unshuffle.plan.logical import Plan
 from unshuffle.plan.sql import string_literal, to_sql
 from unshuffle.spark.shims import catalyst
+from unshuffle.spark.shims.java_plans import query_over
 
 
 def column(
@@ -87,14 +88,9 @@ class Placeholders:
         if self.uses_public_api:
             return self._frame_by_public_api(spark, text)
         has_opaque = bool(self.used_in(text))
-        plan = self.parsed(spark, text) if has_opaque else catalyst.parse_plan(spark, text)
         # The arguments of an opaque expression may contain subqueries, whose tables its own text does not name.
-        relations = [
-            (catalyst.parse_plan(spark, f"TABLE {name}"), catalyst.analyzed_plan(frame))
-            for name, frame in self._frames.items()
-            if has_opaque or name in text
-        ]
-        return catalyst.frame_of(spark, catalyst.replace_relations(spark, plan, relations) if relations else plan)
+        frames = {name: frame for name, frame in self._frames.items() if has_opaque or name in text}
+        return query_over(spark, self.parsed(spark, text) if has_opaque else text, frames)
 
     def _frame_by_public_api(self, spark: SparkSession, text: str) -> DataFrame:
         """With Spark's public API, which Spark Connect has too: SQL that names DataFrames in braces."""

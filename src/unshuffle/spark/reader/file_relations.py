@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle.catalog import files
-from unshuffle.catalog.files import DataFile
+from unshuffle.catalog.files import DataFile, HashedTuple
 from unshuffle.catalog.parquet_files import NotParquet, parquet_contents
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.statistics_lookup import scan_facts
@@ -21,7 +21,7 @@ from unshuffle.plan.part_bounds import with_bounds
 from unshuffle.plan.stored_tables import TableFile, in_buckets, in_folders, table_files
 from unshuffle.spark.reader.sstreams import as_stream
 from unshuffle.spark.shims.catalyst import analyzed_plan
-from unshuffle.spark.shims.gateway import sequence
+from unshuffle.spark.shims.file_relation import FileRelation, file_relation, listed_files
 
 _FORMATS = {
     "ParquetFileFormat": "Parquet",
@@ -30,7 +30,6 @@ _FORMATS = {
     "OrcFileFormat": "Orc",
     "TextFileFormat": "Text",
 }
-_STATUS = re.compile(r"^\w+\{path=(.*?); isDirectory=", re.MULTILINE)  # Hadoop's text of a file's status
 # How Spark lists the files of a DataFrame, and those of a partitioned table.
 _INDEXES = ("InMemoryFileIndex", "CatalogFileIndex")
 # Options with which a DataFrame does not read all files of its paths.
@@ -68,37 +67,31 @@ def file_scan(
     spark: SparkSession, relation: Any, columns: tuple[Column, ...], catalog: str | Path | None
 ) -> Scan | None:
     """The scan of a file relation; None for any other source."""
-    source = relation.relation()
-    if source.getClass().getSimpleName() != "HadoopFsRelation":
+    source = file_relation(spark, relation)
+    if source is None:
         return None
-    name = _FORMATS.get(source.fileFormat().getClass().getSimpleName())
-    index = source.location()
-    stored = source.schema().length()
+    name, options = _FORMATS.get(source.format), source.options
     # A scan that also returns Spark's metadata of files has one more column.
-    if name is None or index.getClass().getSimpleName() not in _INDEXES or stored != len(columns):
+    if name is None or source.index not in _INDEXES or source.columns != len(columns):
         return None
-    paths = tuple(index.rootPaths().mkString("\n").split("\n"))
-    options = _options(source.options())
     base = options.get("basepath")
-    if base is None and source.partitionSchema().length() > 0 and len(paths) == 1:
-        base = paths[0]
+    if base is None and source.partition_columns and len(source.paths) == 1:
+        base = source.paths[0]
     kept = tuple((key, value) for key, value in sorted(options.items()) if key not in ("path", "paths", "basepath"))
-    where = Files(paths, Format(name, kept), base, None, source.sizeInBytes(), relation)
-    catalog_name = relation_name(relation)
-    label = catalog_name[-1] if catalog_name is not None else paths[0].rstrip("/").rsplit("/", 1)[-1].partition(".")[0]
-    scan = Scan(label, where, columns)
+    where = Files(source.paths, Format(name, kept), base, None, source.bytes, relation)
+    folder = source.paths[0].rstrip("/").rsplit("/", 1)[-1].partition(".")[0]
+    scan = Scan(source.table[-1] if source.table is not None else folder, where, columns)
     if name != "Parquet" or options.keys() & _FILE_FILTERS:
         return scan
     return as_stream(scan) or _with_statistics(spark, scan, catalog, source)
 
 
-def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None, source: Any) -> Scan:
+def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None, source: FileRelation) -> Scan:
     """The scan with statistics from Parquet footers and the catalog, for columns whose types are those of the files, and with
     the layout of its folders or buckets."""
     where = scan.files
-    has_parts = source.partitionSchema().length() > 0 or source.bucketSpec().isDefined()
     try:
-        listed = _listed_by_spark(spark, source)
+        listed = listed_files(spark, where.relation)
         found = _local_files(listed, where)
         is_listed = found is not None
         if found is None:
@@ -106,7 +99,7 @@ def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None
             is_listed = sorted(map(files.without_scheme, listed)) == sorted(
                 files.without_scheme(file.path) for file in found
             )
-        if not is_listed and source.location().getClass().getSimpleName() != "InMemoryFileIndex":
+        if not is_listed and source.index != "InMemoryFileIndex":
             return scan  # the folders of a table may be anywhere
         if not all(file.size for file in found):
             found = [file for file in found if file.size]  # Spark skips empty files, though they are not Parquet
@@ -120,24 +113,11 @@ def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None
     known = scan_facts(same, where.paths, where.base, found, contents, catalog)
     counted = Files(where.paths, where.format, where.base, contents.rows, contents.bytes, where.relation)
     counted_scan = Scan(scan.label, counted, scan.columns, known.keys, known.dependencies, None, known.statistics)
-    if not is_listed or source.overlappedPartCols().nonEmpty() or _has_options(scan):
+    if not is_listed or source.overlapping_columns or _has_options(scan):
         return counted_scan
-    bounded = with_bounds(counted_scan, found, source.partitionSchema().fieldNames())
+    bounded = with_bounds(counted_scan, found, source.partition_columns)
+    has_parts = source.partition_columns or source.buckets
     return _in_parts(bounded, source, table_files(found, contents)) if has_parts else bounded
-
-
-def _listed_by_spark(spark: SparkSession, source: Any) -> tuple[str, ...]:
-    """The files that Spark has listed for a relation, and will read."""
-    index = source.location()
-    if index.getClass().getSimpleName() == "CatalogFileIndex":
-        index = index.filterPartitions(sequence(spark, []))
-    # As one text: reading the elements of a sequence takes a call for each.
-    return _paths_in(index.allFiles().mkString("\n"))
-
-
-@lru_cache(maxsize=16)
-def _paths_in(text: str) -> tuple[str, ...]:
-    return tuple(sorted(_STATUS.findall(text)))
 
 
 def _local_files(listed: tuple[str, ...], where: Files) -> Sequence[DataFile] | None:
@@ -152,14 +132,17 @@ class _Listing:
 
     def __init__(self, paths: tuple[str, ...], base: str) -> None:
         self._paths, self._base = paths, base
-        self._known: tuple[DataFile, ...] = ()
+        self._places = [files.without_scheme(path) for path in paths]
+        self._last: tuple[HashedTuple[DataFile], list[tuple[int, int]]] | None = None  # with sizes and times of change
 
-    def files(self) -> tuple[DataFile, ...]:
+    def files(self) -> HashedTuple[DataFile]:
         """The same object as long as no file has changed, so that what is known of it is found quickly."""
-        known = self._known
-        if not known or not files.are_unchanged(known):
-            known = self._known = files.local_files(self._paths, self._base)
-        return known
+        last, now = self._last, [(status.st_size, status.st_mtime_ns) for status in map(os.stat, self._places)]
+        if last is not None and last[1] == now:
+            return last[0]
+        found = files.local_files(self._paths, self._base)
+        self._last = found, [(file.size, file.modified or 0) for file in found]
+        return found
 
 
 @lru_cache(maxsize=16)
@@ -169,15 +152,13 @@ def _listing(paths: tuple[str, ...], base: str) -> _Listing | None:
     return _Listing(paths, base) if paths and are_data else None
 
 
-def _in_parts(scan: Scan, source: Any, found: Sequence[TableFile]) -> Scan:
+def _in_parts(scan: Scan, source: FileRelation, found: Sequence[TableFile]) -> Scan:
     """The scan with the layout of its folders, and of its buckets."""
-    folders = tuple(source.partitionSchema().fieldNames())
+    folders = source.partition_columns
     if folders:
         scan = in_folders(scan, folders, found) or scan
-    if source.bucketSpec().isDefined():
-        spec = source.bucketSpec().get()
-        names = spec.bucketColumnNames().mkString("\x01").split("\x01")
-        scan = in_buckets(scan, names, spec.numBuckets(), found, folders) or scan
+    if source.buckets:
+        scan = in_buckets(scan, source.bucket_columns, source.buckets, found, folders) or scan
     return scan
 
 
@@ -185,10 +166,3 @@ def _has_options(scan: Scan) -> bool:
     """Whether the files are read with options. Those that a table always has say nothing about its rows."""
     assert isinstance(scan.files.format, Format)
     return any(key not in ("serialization.format", "path") for key, _ in scan.files.format.options)
-
-
-def _options(scala_options: Any) -> dict[str, str]:
-    """A Scala map in one call, as text. No option contains the separator."""
-    text = scala_options.mkString("\x01")
-    pairs = (each.partition(" -> ") for each in text.split("\x01") if each)
-    return {key.lower(): value for key, _, value in pairs}

@@ -29,6 +29,7 @@ from unshuffle.spark.shims.catalyst import (
     with_nullability,
 )
 from unshuffle.spark.shims.gateway import items_of
+from unshuffle.spark.shims.java_plans import with_schema
 
 Path = tuple[int, ...]
 
@@ -67,6 +68,10 @@ def foreign(spark: SparkSession, node: Foreign, inputs: Sequence[DataFrame]) -> 
 def with_schema_of(frame: DataFrame, original: DataFrame) -> DataFrame:
     """The frame with the schema of another: column names, nullability and metadata. A plan of ours may prove more about NULLs
     than Spark does, or less. Raises `OtherType` if the types differ, which can only be in the nullability inside them."""
+    if frame.schema == original.schema:
+        return frame
+    if [each.dataType for each in frame.schema.fields] == [each.dataType for each in original.schema.fields]:
+        return with_schema(frame, original.schema)
     fields = original.schema.fields
     numbered = frame.toDF(*(f"c{i}" for i in range(len(fields))))
     columns = []

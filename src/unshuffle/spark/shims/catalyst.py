@@ -80,11 +80,6 @@ def bound_to(spark: SparkSession, relation: Any) -> Any:
     return relation.copy(source.copy(*fields, session), *others)
 
 
-def replace_relations(spark: SparkSession, plan: Any, replacements: Replacements) -> Any:
-    """The plan with some of its relations replaced, those of its subqueries included."""
-    return plan.transformWithSubqueries(scala_map(spark, replacements))
-
-
 def replace_plan_expressions(spark: SparkSession, plan: Any, replacements: Replacements) -> Any:
     """The plan with some of its expressions replaced, those of its subqueries included."""
     return plan.transformAllExpressionsWithSubqueries(scala_map(spark, replacements))

@@ -14,13 +14,11 @@ Spark's own scan, filtering 0.68 against 0.49, copying all 0.91 against 0.75.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import (
     BooleanType,
-    DataType,
     IntegerType,
     StructField,
     StructType,
@@ -28,22 +26,13 @@ from pyspark.sql.types import (
 
 from unshuffle.plan.sql import quote
 from unshuffle.properties import HashFunction, RangeFunction
-from unshuffle.spark.shims.catalyst import frame_of, query_execution
 from unshuffle.spark.shims.claimed_layout import SortOrder, statistics, with_claimed_layout, with_layout_by_columns
+from unshuffle.spark.shims.compiled_java import java_object
 from unshuffle.spark.shims.file_partitions import Piece, file_partitions
-from unshuffle.spark.shims.gateway import (
-    items_of,
-    java_class,
-    java_session,
-    none,
-    scala_map,
-    scala_object,
-    sequence,
-)
+from unshuffle.spark.shims.gateway import java_session
 from unshuffle.spark.shims.hadoop import hadoop_configuration
+from unshuffle.spark.shims.java_plans import selected
 from unshuffle.spark.shims.range_filter import RangeFilter
-
-_DATASOURCES = "org.apache.spark.sql.execution.datasources"
 
 
 def exact_scan(
@@ -59,9 +48,10 @@ def exact_scan(
     order: SortOrder = (),
     rows: int | None = None,
     bytes: int | None = None,
+    names: Sequence[tuple[str, str]] | None = None,
 ) -> DataFrame:
     """The rows of the pieces with the schema's columns and `folder_columns`, which have the values of each piece, and their
-    logical partition in the column `number`.
+    logical partition in the column `number`. `names` chooses columns and gives them other names.
 
     `belongs` is the number of the partition that a row belongs to, or the ranges of the partitions. Other rows of pieces that
     are not whole are filtered out. `predicate` is pushed into the reader as far as Spark can, and is applied. `order` is how
@@ -74,77 +64,98 @@ def exact_scan(
     ranges = belongs if isinstance(belongs, RangeFilter) else None
     constants += ranges.fields if ranges is not None else []
     folders = list(folder_columns.fields) if folder_columns is not None else []
-    relation = _relation(spark, schema, StructType(constants + folders))
-    attributes = items_of(relation.output())
-    filters = _pushed_filters(spark, relation, predicate)
-    rdd = _rdd(spark, relation.relation(), filters, partitions, ranges, [field.dataType for field in folders])
+    types = [field.dataType for field in folders]
+    configuration = hadoop_configuration(spark)
+    attributes, rdd = java_object(spark, "unshuffle.ExactScans", _EXACT_SCANS).rows(
+        java_session(spark),
+        schema.json(),
+        StructType(constants + folders).json(),
+        file_partitions(spark, partitions, len(constants) + len(folders), ranges, types, configuration),
+        predicate._jc if predicate is not None else None,
+        configuration,
+    )
     size = sum(piece.length for pieces in partitions for piece in pieces) if bytes is None else bytes
     known = statistics(spark, rows, size)
     if by is None:
         frame = with_claimed_layout(spark, attributes, rdd, number, order, known)
     else:
         frame = with_layout_by_columns(spark, attributes, rdd, *by, order, known)
-    if predicate is not None:
-        frame = frame.where(predicate)
+    visible = [*schema.names, number, *(field.name for field in folders)]
+    names = names if names is not None else [(name, name) for name in visible]
+    return selected(frame, (predicate, _own_rows(belongs, number, whole)), names)
+
+
+def _own_rows(belongs: Column | RangeFilter | None, number: str, whole: str) -> Column | str | None:
+    """The condition that a row belongs to the partition that reads it."""
     if belongs is None:
-        return frame
-    is_own = F.expr(ranges.condition) if ranges is not None else belongs == F.col(quote(number))
-    return frame.where(F.col(quote(whole)) | is_own).drop(*(field.name for field in constants[1:]))
+        return None
+    if isinstance(belongs, RangeFilter):
+        return f"{quote(whole)} OR {belongs.condition}"
+    return F.col(quote(whole)) | (belongs == F.col(quote(number)))
 
 
-def _relation(spark: SparkSession, schema: StructType, constants: StructType) -> Any:
-    """The relation that Spark would have for the files. It lists none, because we decide which are read."""
-    session, nothing, options = java_session(spark), none(spark), scala_map(spark, [])
-    no_cache = scala_object(spark, f"{_DATASOURCES}.NoopCache")
-    index = java_class(spark, f"{_DATASOURCES}.InMemoryFileIndex")(
-        session, sequence(spark, []), options, nothing, no_cache, nothing, nothing
-    )
-    # Whatever the schema says, a file may contain NULLs.
-    data_schema = session.parseDataType(schema.json()).asNullable()
-    constant_schema = session.parseDataType(constants.json())
-    parquet = java_class(spark, f"{_DATASOURCES}.parquet.ParquetFileFormat")()
-    files = java_class(spark, f"{_DATASOURCES}.HadoopFsRelation")(
-        index, constant_schema, data_schema, nothing, parquet, options, session
-    )
-    return scala_object(spark, f"{_DATASOURCES}.LogicalRelation").apply(files, False)
+# The relation is the one that Spark would have for the files, but lists none, because we decide which are read. Whatever the
+# schema says, a file may have NULLs. Filters are those that Spark would push into its reader. If no row can satisfy the
+# predicate, Spark replaces the scan by an empty relation.
+_EXACT_SCANS = """
+package unshuffle;
 
+import java.util.ArrayList;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.catalyst.FileSourceOptions;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.FileScanRDD;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation$;
+import org.apache.spark.sql.execution.datasources.NoopCache$;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import scala.Function1;
+import scala.Option;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Map$;
+import scala.collection.immutable.Seq;
 
-def _pushed_filters(spark: SparkSession, relation: Any, predicate: Column | None) -> Any:
-    """The parts of a predicate that Spark would push into the reader of the files."""
-    if predicate is None:
-        return sequence(spark, [])
-    scan = query_execution(frame_of(spark, relation).where(predicate)).sparkPlan()
-    while scan.children().size() == 1:
-        scan = scan.children().apply(0)
-    # Spark replaces the scan by an empty relation if no row can satisfy the predicate.
-    return scan.pushedDownFilters() if scan.nodeName().startswith("Scan parquet") else sequence(spark, [])
+public class ExactScans {
+  static final Seq NONE = PythonUtils.toSeq(new ArrayList());
+  static final Map NO_OPTIONS = (Map) Map$.MODULE$.empty();
 
+  public ExactScans() {}
 
-def _rdd(
-    spark: SparkSession,
-    files: Any,
-    filters: Any,
-    partitions: Sequence[Sequence[Piece]],
-    ranges: RangeFilter | None,
-    folder_types: Sequence[DataType],
-) -> Any:
-    session = java_session(spark)
-    reader = files.fileFormat().buildReaderWithPartitionValues(
-        session,
-        files.dataSchema(),
-        files.partitionSchema(),
-        files.dataSchema(),
-        filters,
-        scala_map(spark, [("returning_batch", "false")]),
-        hadoop_configuration(spark),
-    )
-    no_metadata = scala_map(spark, [])
-    return java_class(spark, f"{_DATASOURCES}.FileScanRDD")(
-        session,
-        reader,
-        file_partitions(spark, partitions, files.partitionSchema().length(), ranges, folder_types),
-        files.schema(),
-        sequence(spark, []),
-        no_metadata,
-        java_class(spark, "org.apache.spark.sql.catalyst.FileSourceOptions")(no_metadata),
-    )
+  /** The attributes and the rows of some files. */
+  public Object[] rows(
+      SparkSession session, String schema, String constants, Seq partitions, Column predicate,
+      Configuration configuration) {
+    ParquetFileFormat parquet = new ParquetFileFormat();
+    InMemoryFileIndex index = new InMemoryFileIndex(
+      session, NONE, NO_OPTIONS, Option.empty(), NoopCache$.MODULE$, Option.empty(), Option.empty());
+    StructType data = ((StructType) DataType.fromJson(schema)).asNullable();
+    StructType constant = (StructType) DataType.fromJson(constants);
+    HadoopFsRelation files =
+      new HadoopFsRelation(index, constant, data, Option.empty(), parquet, NO_OPTIONS, session);
+    LogicalRelation relation = LogicalRelation$.MODULE$.apply(files, false);
+    Map inRows = PythonUtils.toScalaMap(java.util.Collections.singletonMap("returning_batch", "false"));
+    Function1 reader = parquet.buildReaderWithPartitionValues(
+      session, data, constant, data, pushed(session, relation, predicate), inRows, configuration);
+    FileSourceOptions options = new FileSourceOptions(NO_OPTIONS);
+    RDD rows = new FileScanRDD(session, reader, partitions, files.schema(), NONE, NO_OPTIONS, options);
+    return new Object[] {relation.output(), rows};
+  }
+
+  static Seq pushed(SparkSession session, LogicalRelation relation, Column predicate) {
+    if (predicate == null) return NONE;
+    SparkPlan scan = Dataset.ofRows(session, relation).where(predicate).queryExecution().sparkPlan();
+    while (scan.children().length() == 1) scan = (SparkPlan) scan.children().apply(0);
+    return scan instanceof FileSourceScanExec ? ((FileSourceScanExec) scan).pushedDownFilters() : NONE;
+  }
+}
+"""

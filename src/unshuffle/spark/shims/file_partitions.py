@@ -17,11 +17,11 @@ from pyspark.sql.types import BooleanType, ByteType, DataType, DateType, Integer
 from unshuffle.errors import InternalError
 from unshuffle.frozen import dataclass
 from unshuffle.spark.shims.compiled_java import java_object
-from unshuffle.spark.shims.gateway import java_class
-from unshuffle.spark.shims.hadoop import hadoop_configuration
 from unshuffle.spark.shims.range_filter import RangeFilter
 
 _EPOCH = datetime.date(1970, 1, 1)
+# A piece: its row of constants, its start, length and time of change, the size of the file, the length of the path.
+_PIECE = struct.Struct(">iqqqqi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,17 @@ def file_partitions(
     constants: int,
     ranges: RangeFilter | None,
     folder_types: Sequence[DataType],
+    configuration: Any,
 ) -> Any:
-    """Spark's description of the tasks, made from one array of bytes."""
+    """Spark's description of the tasks, a Scala Seq made from one array of bytes."""
     rows: dict[tuple[int, bool, tuple[Any, ...]], int] = {}  # the constants of a piece, each combination once
     encoded = _Encoded()
     for number, pieces in enumerate(partitions):
         encoded.number(len(pieces))
         for each in pieces:
-            key = (number, each.whole, each.values)
-            encoded.number(rows.setdefault(key, len(rows)))
-            encoded.text(each.path)
-            encoded.longs(each.start, each.length, each.modified, each.size)
+            row = rows.setdefault((number, each.whole, each.values), len(rows))
+            path = each.path.encode("utf-8", "surrogatepass")
+            encoded.bytes += _PIECE.pack(row, each.start, each.length, each.modified, each.size, len(path)) + path
     table = _Encoded()
     table.number(len(rows))
     table.number(constants)
@@ -67,8 +67,7 @@ def file_partitions(
             table.value(type_, value)
     table.number(len(partitions))
     maker = java_object(spark, "unshuffle.FilePartitions", _FILE_PARTITIONS)
-    made = maker.made(bytes(table.bytes + encoded.bytes), hadoop_configuration(spark))
-    return java_class(spark, "scala.jdk.javaapi.CollectionConverters").asScala(made).toSeq()
+    return maker.made(bytes(table.bytes + encoded.bytes), configuration)
 
 
 class _Encoded:
@@ -79,9 +78,6 @@ class _Encoded:
 
     def number(self, value: int) -> None:
         self.bytes += struct.pack(">i", value)
-
-    def longs(self, *values: int) -> None:
-        self.bytes += struct.pack(f">{len(values)}q", *values)
 
     def text(self, value: str) -> None:
         encoded = value.encode("utf-8", "surrogatepass")
@@ -124,6 +120,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.execution.datasources.FilePartition;
@@ -133,7 +130,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 public class FilePartitions {
   public FilePartitions() {}
 
-  public ArrayList made(byte[] encoded, Configuration configuration) throws Exception {
+  public Object made(byte[] encoded, Configuration configuration) throws Exception {
     DataInputStream in = new DataInputStream(new ByteArrayInputStream(encoded));
     GenericInternalRow[] rows = new GenericInternalRow[in.readInt()];
     int fields = in.readInt();
@@ -149,11 +146,11 @@ public class FilePartitions {
       PartitionedFile[] files = new PartitionedFile[in.readInt()];
       for (int j = 0; j < files.length; j++) {
         GenericInternalRow row = rows[in.readInt()];
-        String path = text(in);
         long start = in.readLong();
         long length = in.readLong();
         long modified = in.readLong();
         long size = in.readLong();
+        String path = text(in);
         String[] hosts = hosts(path, start, length, configuration, systems);
         files[j] = new PartitionedFile(
           row, SparkPath.fromPathString(path), start, length, hosts, modified, size,
@@ -161,7 +158,7 @@ public class FilePartitions {
       }
       found.add(new FilePartition(i, files));
     }
-    return found;
+    return PythonUtils.toSeq(found);
   }
 
   private Object value(DataInputStream in) throws Exception {

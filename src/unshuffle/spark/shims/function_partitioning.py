@@ -19,11 +19,11 @@ from pyspark.sql import SparkSession
 from unshuffle.spark.shims.compiled_java import java_object
 
 
-def function_partitioning(spark: SparkSession, function: str, number: Any, partitions: int) -> Any:
-    """The claim that a row is in the partition `number mod partitions`, Catalyst's expression over the rows' columns.
-    Claims with the same text `function` have the same expression, over other columns in the same order."""
-    maker = java_object(spark, "unshuffle.FunctionPartitionings", _PARTITIONING)
-    return maker.made(function, number, partitions)
+def claims_of_functions(spark: SparkSession) -> Any:
+    """A Scala function of a text, Catalyst's expression for a number, and a count of partitions. It gives the claim that a
+    row is in the partition `number mod partitions`. Claims with the same text have the same expression, over other columns
+    in the same order."""
+    return java_object(spark, "unshuffle.FunctionPartitionings", _PARTITIONING)
 
 
 _PARTITIONING = """
@@ -44,13 +44,15 @@ import scala.Function1;
 import scala.collection.Iterator;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction3;
 import scala.runtime.AbstractPartialFunction;
 
-public class FunctionPartitionings {
+public class FunctionPartitionings extends AbstractFunction3 {
   public FunctionPartitionings() {}
 
-  public Object made(String function, Object number, int partitions) {
-    return new Claim(function, new DirectShufflePartitionID((Expression) number), partitions);
+  public Object apply(Object function, Object number, Object partitions) {
+    DirectShufflePartitionID own = new DirectShufflePartitionID((Expression) number);
+    return new Claim((String) function, own, ((Integer) partitions).intValue());
   }
 
   public static class Claim extends ShufflePartitionIdPassThrough {

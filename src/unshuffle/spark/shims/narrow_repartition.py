@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from unshuffle.errors import InternalError
 from unshuffle.plan.sql import quote
 from unshuffle.spark.execution.session_settings import isolated_session
-from unshuffle.spark.shims.catalyst import analyzed_plan, attributes_of, frame_of, query_execution
+from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of, query_execution
 from unshuffle.spark.shims.claimed_layout import SortOrder, with_claimed_layout, without_layout
 from unshuffle.spark.shims.executed_plan import exchanges_and_sorts
 from unshuffle.spark.shims.gateway import java_array, jvm, none
@@ -52,7 +52,7 @@ def narrow_repartition(
     statistics = execution.optimizedPlan().stats()
     merged, rows = planned, _grouped(spark, rdd, reads)
     if number not in frame.columns:
-        unnumbered = without_layout(spark, attributes_of(planned), rows, statistics)
+        unnumbered = without_layout(spark, analyzed_plan(planned).output(), rows, statistics)
         merged = unnumbered.select("*", F.spark_partition_id().alias(number))
         if belongs is not None:
             merged = merged.where(belongs == F.col(quote(number)))
@@ -60,7 +60,7 @@ def narrow_repartition(
     elif belongs is not None:
         raise InternalError("rows that already have partition numbers cannot be split")
     rows = rows.setName(f"narrowed {exchanges_and_sorts(planned)}")
-    return with_claimed_layout(frame.sparkSession, attributes_of(merged), rows, number, order, statistics)
+    return with_claimed_layout(frame.sparkSession, analyzed_plan(merged).output(), rows, number, order, statistics)
 
 
 def _for_fragments(spark: SparkSession) -> SparkSession:

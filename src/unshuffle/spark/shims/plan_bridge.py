@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle.errors import InternalError
 from unshuffle.frozen import dataclass
-from unshuffle.plan.sql import quote
-from unshuffle.spark.shims.catalyst import frame_of, query_execution, sort_order
+from unshuffle.spark.shims.catalyst import query_execution, sort_order
 from unshuffle.spark.shims.gateway import constructed, items_of, java_class, jvm, none, scala_object, sequence
+from unshuffle.spark.shims.java_plans import leaf
 
 _SQL = "org.apache.spark.sql"
 
@@ -61,7 +60,7 @@ def planned(frame: DataFrame) -> DataFrame:
     execution = query_execution(frame)
     if _would_not_terminate(frame.sparkSession, execution.sparkPlan()):
         return frame
-    return _as_leaf(frame.sparkSession, execution.optimizedPlan(), execution.sparkPlan())
+    return leaf(frame.sparkSession, execution.optimizedPlan(), execution.sparkPlan())
 
 
 def sort_aggregated(frame: DataFrame) -> DataFrame:
@@ -75,7 +74,7 @@ def sort_aggregated(frame: DataFrame) -> DataFrame:
     if aggregate is None:
         return planned(frame)
     final, above = aggregate
-    return _as_leaf(spark, execution.optimizedPlan(), _under(spark, above, _sort_based(spark, final)))
+    return leaf(spark, execution.optimizedPlan(), _under(spark, above, _sort_based(spark, final)))
 
 
 def _sort_based(spark: SparkSession, aggregate: Any) -> Any:
@@ -88,13 +87,6 @@ def _sort_based(spark: SparkSession, aggregate: Any) -> Any:
         return aggregate
     fields = [aggregate.productElement(i) for i in range(aggregate.productArity())]
     return java_class(spark, f"{_SQL}.execution.aggregate.SortAggregateExec")(*fields)
-
-
-def _as_leaf(spark: SparkSession, logical: Any, physical: Any) -> DataFrame:
-    stage = java_class(spark, "org.apache.spark.sql.execution.adaptive.LogicalQueryStage")(logical, physical)
-    frame = frame_of(spark, stage)
-    # If an operator occurs twice in a plan, Spark renames its columns, which it can do for a projection only.
-    return frame.select(*(F.col(quote(name)).alias(name) for name in frame.columns))
 
 
 def _would_not_terminate(spark: SparkSession, physical: Any) -> bool:
@@ -134,7 +126,7 @@ def aggregated_in_two_phases(grouped: DataFrame, exchange: SparkExchange, fragme
     for partitions in fragments:
         below = _combined(spark, final, partial, _gathered(spark, below, partitions))
     plan = final.withNewChildren(sequence(spark, [_exchanged(spark, below, exchange)]))
-    return _as_leaf(spark, execution.optimizedPlan(), _under(spark, above, plan))
+    return leaf(spark, execution.optimizedPlan(), _under(spark, above, plan))
 
 
 def aggregated_in_each_partition(grouped: DataFrame) -> DataFrame:
@@ -149,7 +141,7 @@ def aggregated_in_each_partition(grouped: DataFrame) -> DataFrame:
     final, above = aggregate
     (below,) = items_of(final.children())
     plan = _aggregate(spark, final, final.aggregateExpressions(), final.resultExpressions(), below)
-    return _as_leaf(spark, execution.optimizedPlan(), _under(spark, above, plan))
+    return leaf(spark, execution.optimizedPlan(), _under(spark, above, plan))
 
 
 def _top_aggregate(execution: Any) -> tuple[Any, list[Any]] | None:

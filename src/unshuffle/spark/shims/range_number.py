@@ -24,7 +24,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from threading import Lock
+from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import sql_name
 from unshuffle.errors import InternalError
+from unshuffle.frozen import dataclass
 from unshuffle.properties import HashFunction, RangeFunction
 from unshuffle.properties.layouts.partition_functions import RangeKey, SampledBoundaries
 from unshuffle.spark.shims.active_session import arrow_frame
@@ -46,7 +47,8 @@ from unshuffle.spark.shims.catalyst import (
     query_execution,
     sort_order,
 )
-from unshuffle.spark.shims.gateway import jvm, none, scala_object, sequence
+from unshuffle.spark.shims.gateway import java_class, jvm, none, scala_object, sequence
+from unshuffle.spark.shims.recently_made import RecentlyMade
 
 _EPOCH = datetime.date(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -60,12 +62,28 @@ def range_number(spark: SparkSession, columns: Sequence[Column], function: Range
     return _column(spark, range_code(spark, function), columns)
 
 
-def number_expression(spark: SparkSession, columns: Sequence[Any], function: HashFunction | RangeFunction) -> Any:
-    """Catalyst's expression for the number of a row's partition, modulo their number. The columns are Catalyst's attributes
-    and have the types of the function."""
+@dataclass(frozen=True, slots=True)
+class NumberCode:
+    """Catalyst's expression for the number of a row's partition, modulo their number. `holes` is a Scala Seq of the parts
+    that stand for columns of the types of the function. `text` tells functions apart; it is short, because there may be
+    thousands of boundaries."""
+
+    expression: Any
+    holes: Any
+    text: str
+
+
+def number_code(spark: SparkSession, function: HashFunction | RangeFunction) -> NumberCode:
+    return _NUMBER_CODES.get((spark.sparkContext, function), lambda: _number_code(spark, function))
+
+
+def _number_code(spark: SparkSession, function: HashFunction | RangeFunction) -> NumberCode:
+    text = sha256(repr(function).encode()).hexdigest()
     if isinstance(function, RangeFunction):
-        return range_code(spark, function).over(spark, columns)
-    return _hash(spark, columns)
+        code = range_code(spark, function)
+        return NumberCode(code.expression, sequence(spark, code.holes), text)
+    holes = sequence(spark, [parse_expression(spark, hole) for hole in _holes(len(function.types))])
+    return NumberCode(_hash(spark, holes), holes, text)
 
 
 def reach_numbers(spark: SparkSession, columns: Sequence[Column], function: RangeFunction) -> tuple[Column, Column]:
@@ -87,7 +105,7 @@ def range_code(spark: SparkSession, function: RangeFunction) -> OpaqueCode:
 
 def _code(spark: SparkSession, function: RangeFunction, keys: int, mark: int) -> OpaqueCode:
     """The number of boundaries before a point of that many keys with this mark after the last key."""
-    holes = [f"unshuffle_key_{i}" for i in range(keys)]
+    holes = _holes(keys)
     java = jvm(spark)
     expressions = java.org.apache.spark.sql.catalyst.expressions
     row = [
@@ -110,19 +128,22 @@ def _code(spark: SparkSession, function: RangeFunction, keys: int, mark: int) ->
     return OpaqueCode(expressions.BitwiseNot(search), tuple(parse_expression(spark, hole) for hole in holes))
 
 
+def _holes(keys: int) -> list[str]:
+    return [f"unshuffle_key_{i}" for i in range(keys)]
+
+
 def hash_number(spark: SparkSession, columns: Sequence[Column], function: HashFunction) -> Column:
     """The number of the partition that Spark's hash sends a row to. Values that GROUP BY calls equal have one hash: the SQL
     function `hash` does not know that 'a' equals 'A' under some collations, but the expression that exchanges use does."""
     if function.family != "spark":
         raise InternalError(f"Spark does not hash by {function.family}")
     typed = [_normalized(column, type_) for column, type_ in zip(columns, function.types, strict=True)]
-    expressions = [expression_of(spark, column) for column in typed]
+    expressions = sequence(spark, [expression_of(spark, column) for column in typed])
     return F.pmod(column_of(spark, _hash(spark, expressions)), F.lit(function.partitions))
 
 
-def _hash(spark: SparkSession, expressions: Sequence[Any]) -> Any:
-    java_hash = jvm(spark).org.apache.spark.sql.catalyst.expressions.CollationAwareMurmur3Hash
-    return java_hash(sequence(spark, expressions))
+def _hash(spark: SparkSession, expressions: Any) -> Any:
+    return java_class(spark, "org.apache.spark.sql.catalyst.expressions.CollationAwareMurmur3Hash")(expressions)
 
 
 def _normalized(column: Column, type_: DataType) -> Column:
@@ -185,23 +206,15 @@ def _marked(boundary: tuple[Any, ...], function: RangeFunction, keys: int, ends:
     return parts
 
 
-# Literals that were made before, the most recently used last. Catalyst sees that two searches are equal if their boundaries
-# are one object. They belong to no session, so they keep none alive.
-_LITERALS: dict[tuple[SparkContext, RangeFunction, int], tuple[Any, Any]] = {}
-_MOST_LITERALS = 32
-_LOCK = Lock()
+# What was made before. It belongs to no session, so it keeps none alive.
+# Catalyst sees that two searches are equal if their boundaries are one object.
+_LITERALS: RecentlyMade[tuple[SparkContext, RangeFunction, int], tuple[Any, Any]] = RecentlyMade(32)
+_NUMBER_CODES: RecentlyMade[tuple[SparkContext, HashFunction | RangeFunction], NumberCode] = RecentlyMade(32)
 
 
 def _boundary_literals(spark: SparkSession, function: RangeFunction, keys: int) -> tuple[Any, Any]:
     """The boundaries, cut to the keys, and their comparator: literals that Catalyst sends to the tasks."""
-    key = (spark.sparkContext, function, keys)
-    made = _LITERALS.get(key) or _new_literals(spark, function, keys)
-    with _LOCK:
-        literals = _LITERALS.pop(key, made)  # another thread may have been faster
-        _LITERALS[key] = literals
-        if len(_LITERALS) > _MOST_LITERALS:
-            del _LITERALS[next(iter(_LITERALS))]
-    return literals
+    return _LITERALS.get((spark.sparkContext, function, keys), lambda: _new_literals(spark, function, keys))
 
 
 def _new_literals(spark: SparkSession, function: RangeFunction, keys: int) -> tuple[Any, Any]:

@@ -26,7 +26,7 @@ def file_scan(
     number = lowering.new_number()
     if id(node) not in lowering.numbered_layouts:
         frame = sstream_scan.rows(lowering.spark, operator, number.spark_name, predicate, is_known_by_columns=True)
-        return Lowered(lowering.select_from(frame.drop(number.spark_name)), layout.columns)
+        return Lowered(lowering.select_from(frame), layout.columns)
     frame = sstream_scan.rows(lowering.spark, operator, number.spark_name, predicate)
     return numbered(lowering.select_from(frame), number, is_sorted_by_number=bool(operator.layout.local))
 

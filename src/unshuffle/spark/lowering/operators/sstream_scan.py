@@ -9,7 +9,6 @@ from typing import cast
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import StructType
 
 from unshuffle.catalog.schema import Column
@@ -17,7 +16,7 @@ from unshuffle.catalog.types import sql_name
 from unshuffle.errors import InternalError
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import Expression, Opaque, Subquery, walk
-from unshuffle.plan.logical import Scan, StoredParts
+from unshuffle.plan.logical import StoredParts
 from unshuffle.plan.part_bounds import Part
 from unshuffle.plan.predicates import is_deterministic
 from unshuffle.plan.sql import quote
@@ -44,8 +43,8 @@ def rows(
     predicate: Expression | None,
     is_known_by_columns: bool = False,
 ) -> DataFrame:
-    """The rows that may satisfy the predicate, under the plan's column names, with their partition number. Spark knows their
-    partitions by that number, or by the columns that it is computed from."""
+    """The rows that may satisfy the predicate, under the plan's column names. Spark knows their partitions by their number,
+    which is one more column, or by the columns that it is computed from."""
     scan, layout = operator.scan, operator.layout.partitioning
     if not isinstance(layout, Partitioned | PrefixPartitioned):
         raise InternalError(f"{scan.label} is not read in partitions")
@@ -57,12 +56,15 @@ def rows(
     positions = [source.folder_columns.index(name) for name in in_folders]
     function, tasks = _bounded_reads(operator, positions) or _stored_reads(operator, positions)
     is_filtered = not all(piece.whole for pieces in tasks for piece in pieces)
-    frame = exact_scan(
+    relation = scan.files.relation
+    known = StructType.fromJson(json.loads(relation.relation().schema().json())) if relation is not None else None
+    names = [(each.name, each.spark_name) for each in scan.columns]
+    return exact_scan(
         spark,
-        _schema(scan, [column for column in scan.columns if column.name not in in_folders]),
+        _schema(known, [column for column in scan.columns if column.name not in in_folders]),
         tasks,
         number,
-        folder_columns=_schema(scan, [read[name] for name in in_folders]),
+        folder_columns=_schema(known, [read[name] for name in in_folders]),
         belongs=_membership(spark, scan.label, layout, function, number) if is_filtered else None,
         predicate=_column(spark, predicate) if predicate is not None else None,
         by=_by(layout) if is_known_by_columns else None,
@@ -73,9 +75,8 @@ def rows(
         ],
         rows=scan.files.rows,
         bytes=scan.files.bytes,
+        names=names if is_known_by_columns else [*names, (number, number)],
     )
-    named = (F.col(quote(each.name)).alias(each.spark_name) for each in scan.columns)
-    return frame.select(*named, F.col(number))
 
 
 def _by(layout: Partitioned | PrefixPartitioned) -> tuple[list[str], HashFunction | RangeFunction]:
@@ -144,12 +145,11 @@ def _membership(
     return partition_number(spark, layout, lambda each: each.name)
 
 
-def _schema(scan: Scan, columns: Sequence[Column]) -> StructType:
+def _schema(known: StructType | None, columns: Sequence[Column]) -> StructType:
     """The columns as a table has them: the metadata of a column that was added later says what older files have for it."""
     if not columns:
         return StructType()
-    if scan.files.relation is not None:
-        known = StructType.fromJson(json.loads(scan.files.relation.relation().schema().json()))
+    if known is not None:
         return StructType([known[column.name] for column in columns])
     return cast(StructType, StructType.fromDDL(", ".join(f"{quote(c.name)} {sql_name(c.type)}" for c in columns)))
 

@@ -24,8 +24,10 @@ def file_relation(reader: PlanReader, node: CatalystNode) -> ReadPlan:
 
 def view(reader: PlanReader, node: CatalystNode) -> ReadPlan:
     """The view's query, unless constraints are declared on the view itself."""
+    if reader.declarations is None or reader.declarations.is_empty:
+        return reader.child(node)
     name = relation_name(node.jvm)
-    if name is None or reader.declarations is None or not reader.declarations.is_declared_on(name):
+    if name is None or not reader.declarations.is_declared_on(name):
         return reader.child(node)
     columns, expr_ids = reader.output_of(node)
     return ReadPlan(reader.with_declared(TableScan(name, columns, node.jvm)), expr_ids)

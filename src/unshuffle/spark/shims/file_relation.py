@@ -1,0 +1,145 @@
+"""What Spark knows of the files of a relation, in one call: Spark's objects answer one question a call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from unshuffle.frozen import dataclass
+from unshuffle.spark.shims.compiled_java import java_object
+from unshuffle.spark.shims.recently_made import RecentlyMade
+
+
+@dataclass(frozen=True, slots=True)
+class FileRelation:
+    """A relation of files. Classes are without their packages."""
+
+    format: str  # the class that reads the files
+    index: str  # the class that lists them
+    paths: tuple[str, ...]  # that were asked for
+    options: Mapping[str, str]  # by their names in lower case
+    columns: int
+    partition_columns: tuple[str, ...]
+    overlapping_columns: bool  # whether files have a column that their folders have, too
+    bucket_columns: tuple[str, ...]
+    buckets: int  # 0 if the table is in none
+    bytes: int
+    table: tuple[str, ...] | None  # the qualified name of a table of the catalog
+
+
+def file_relation(spark: SparkSession, relation: Any) -> FileRelation | None:
+    """None for a relation of another source."""
+    text = _relations(spark).described(relation)
+    if text is None:
+        return None
+    found = json.loads(text)
+    lists = ("paths", "partition_columns", "bucket_columns")
+    options = {key.lower(): value for key, value in found["options"].items()}
+    table = tuple(found["table"]) if found["table"] is not None else None
+    return FileRelation(**{**found, **{each: tuple(found[each]) for each in lists}, "options": options, "table": table})
+
+
+# The files of an index by a digest of their paths: thousands of paths take longer to transfer than all else.
+_LISTED: RecentlyMade[str, tuple[str, ...]] = RecentlyMade(64)
+
+
+def listed_files(spark: SparkSession, relation: Any) -> tuple[str, ...]:
+    """The files that Spark has listed for a relation, and will read. The same object for the same files."""
+    listing = _relations(spark).listing(relation)
+    return _LISTED.get(listing.digest(), lambda: tuple(sorted(json.loads(listing.paths()))))
+
+
+def _relations(spark: SparkSession) -> Any:
+    return java_object(spark, "unshuffle.FileRelations", _FILE_RELATIONS)
+
+
+_FILE_RELATIONS = """
+package unshuffle;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.util.ArrayList;
+import java.util.HashMap;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.catalyst.catalog.BucketSpec;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import scala.Tuple2;
+import scala.collection.Iterator;
+
+public class FileRelations {
+  public FileRelations() {}
+
+  public String described(LogicalRelation relation) throws Exception {
+    if (!(relation.relation() instanceof HadoopFsRelation)) return null;
+    HadoopFsRelation source = (HadoopFsRelation) relation.relation();
+    HashMap found = new HashMap();
+    found.put("format", source.fileFormat().getClass().getSimpleName());
+    found.put("index", source.location().getClass().getSimpleName());
+    found.put("paths", texts(source.location().rootPaths().iterator()));
+    HashMap options = new HashMap();
+    Iterator pairs = source.options().iterator();
+    while (pairs.hasNext()) {
+      Tuple2 pair = (Tuple2) pairs.next();
+      options.put(pair._1(), pair._2());
+    }
+    found.put("options", options);
+    found.put("columns", Integer.valueOf(source.schema().length()));
+    found.put("partition_columns", source.partitionSchema().fieldNames());
+    found.put("overlapping_columns", Boolean.valueOf(source.overlappedPartCols().nonEmpty()));
+    BucketSpec buckets = source.bucketSpec().isDefined() ? (BucketSpec) source.bucketSpec().get() : null;
+    found.put("buckets", Integer.valueOf(buckets == null ? 0 : buckets.numBuckets()));
+    found.put("bucket_columns", buckets == null ? new ArrayList() : texts(buckets.bucketColumnNames().iterator()));
+    found.put("bytes", Long.valueOf(source.sizeInBytes()));
+    CatalogTable table = relation.catalogTable().isDefined() ? (CatalogTable) relation.catalogTable().get() : null;
+    found.put("table", table == null ? null : texts(table.identifier().nameParts().iterator()));
+    return new ObjectMapper().writeValueAsString(found);
+  }
+
+  static ArrayList texts(Iterator each) {
+    ArrayList found = new ArrayList();
+    while (each.hasNext()) found.add(each.next().toString());
+    return found;
+  }
+
+  public Object listing(LogicalRelation relation) throws Exception {
+    FileIndex index = ((HadoopFsRelation) relation.relation()).location();
+    if (index instanceof CatalogFileIndex) {
+      index = ((CatalogFileIndex) index).filterPartitions(PythonUtils.toSeq(new ArrayList()));
+    }
+    return new Listing(((PartitioningAwareFileIndex) index).allFiles().iterator());
+  }
+
+  public static class Listing {
+    final ArrayList found = new ArrayList();
+
+    public Listing(Iterator statuses) {
+      while (statuses.hasNext()) found.add(((FileStatus) statuses.next()).getPath().toString());
+    }
+
+    public String digest() throws Exception {
+      MessageDigest digest = MessageDigest.getInstance("SHA-256");
+      for (int i = 0; i < found.size(); i++) {
+        byte[] path = ((String) found.get(i)).getBytes(StandardCharsets.UTF_8);
+        digest.update(path);
+        digest.update((byte) 0);
+      }
+      return new BigInteger(1, digest.digest()).toString(16);
+    }
+
+    public String paths() throws Exception {
+      return new ObjectMapper().writeValueAsString(found);
+    }
+  }
+}
+"""

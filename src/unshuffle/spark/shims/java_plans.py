@@ -1,0 +1,170 @@
+"""Steps on Catalyst's plans that would take dozens of calls from Python, each made in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from unshuffle.spark.shims.compiled_java import java_object
+from unshuffle.spark.shims.gateway import java_session
+
+SEPARATOR = "\x01"  # between names that are passed as one text
+
+
+def query_over(spark: SparkSession, query: Any, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """A query, as text or as Spark has parsed it, with DataFrames in the place of the tables of these names."""
+    java_frames = [frame._jdf for frame in frames.values()]
+    return DataFrame(_plans(spark).query(java_session(spark), query, SEPARATOR.join(frames), java_frames), spark)
+
+
+def leaf(spark: SparkSession, logical: Any, physical: Any) -> DataFrame:
+    """A physical plan as a leaf of a logical one, under the same names. The leaf is below a projection: if an operator occurs
+    twice in a plan, Spark renames its columns, which it can do for a projection only."""
+    return DataFrame(_plans(spark).leaf(java_session(spark), logical, physical), spark)
+
+
+def selected(
+    frame: DataFrame, conditions: Sequence[Column | str | None], names: Sequence[tuple[str, str]]
+) -> DataFrame:
+    """The rows that satisfy some conditions, and of them the columns of these names, under other names. A condition is a
+    column, a text, or None."""
+    spark = frame.sparkSession
+    wanted = [each._jc if isinstance(each, Column) else each for each in conditions if each is not None]
+    from_names, to_names = (SEPARATOR.join(pair[i] for pair in names) for i in range(2))
+    return DataFrame(_plans(spark).selected(java_session(spark), frame._jdf, wanted, from_names, to_names), spark)
+
+
+def with_schema(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The frame with the names, the nullability and the metadata of a schema with the same types."""
+    spark = frame.sparkSession
+    return DataFrame(_plans(spark).withSchema(java_session(spark), frame._jdf, schema.json()), spark)
+
+
+def _plans(spark: SparkSession) -> Any:
+    return java_object(spark, "unshuffle.Plans", _PLANS)
+
+
+_PLANS = """
+package unshuffle;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.KnownNotNull;
+import org.apache.spark.sql.catalyst.expressions.KnownNullable;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.Function1;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractPartialFunction;
+
+public class Plans {
+  public Plans() {}
+
+  public Object query(SparkSession session, Object query, String names, ArrayList frames) throws Exception {
+    LogicalPlan plan = query instanceof String
+        ? session.sessionState().sqlParser().parsePlan((String) query) : (LogicalPlan) query;
+    if (!frames.isEmpty()) plan = (LogicalPlan) plan.transformWithSubqueries(new Tables(names.split("\\u0001"), frames));
+    return Dataset.ofRows(session, plan);
+  }
+
+  public static class Tables extends AbstractPartialFunction {
+    final HashMap plans = new HashMap();
+
+    public Tables(String[] names, ArrayList frames) {
+      for (int i = 0; i < names.length; i++) {
+        plans.put(names[i], ((Dataset) frames.get(i)).queryExecution().analyzed());
+      }
+    }
+
+    Object plan(Object part) {
+      if (!(part instanceof UnresolvedRelation)) return null;
+      Seq name = ((UnresolvedRelation) part).multipartIdentifier();
+      return name.length() == 1 ? plans.get(name.apply(0)) : null;
+    }
+
+    public boolean isDefinedAt(Object part) {
+      return plan(part) != null;
+    }
+
+    public Object applyOrElse(Object part, Function1 otherwise) {
+      Object plan = plan(part);
+      return plan == null ? otherwise.apply(part) : plan;
+    }
+  }
+
+  public Object leaf(SparkSession session, LogicalPlan logical, SparkPlan physical) {
+    LogicalPlan stage = new LogicalQueryStage(logical, physical);
+    ArrayList outputs = new ArrayList();
+    for (int i = 0; i < stage.output().length(); i++) {
+      Attribute attribute = (Attribute) stage.output().apply(i);
+      outputs.add(named(attribute, attribute.name(), Option.empty()));
+    }
+    return Dataset.ofRows(session, new Project(PythonUtils.toSeq(outputs), stage));
+  }
+
+  public Object selected(SparkSession session, Dataset frame, ArrayList conditions, String from, String to) {
+    Column all = null;
+    for (int i = 0; i < conditions.size(); i++) {
+      Object each = conditions.get(i);
+      Column condition = each instanceof String ? functions.expr((String) each) : (Column) each;
+      all = all == null ? condition : all.and(condition);
+    }
+    LogicalPlan plan = (all == null ? frame : frame.where(all)).queryExecution().analyzed();
+    HashMap attributes = new HashMap();
+    for (int i = 0; i < plan.output().length(); i++) {
+      Attribute attribute = (Attribute) plan.output().apply(i);
+      attributes.put(attribute.name(), attribute);
+    }
+    ArrayList outputs = new ArrayList();
+    String[] old = from.split("\\u0001", -1);
+    String[] names = to.split("\\u0001", -1);
+    for (int i = 0; i < old.length; i++) {
+      Attribute attribute = (Attribute) attributes.get(old[i]);
+      if (attribute == null) throw new IllegalStateException("no column " + old[i]);
+      outputs.add(old[i].equals(names[i]) ? attribute : named(attribute, names[i], Option.empty()));
+    }
+    return Dataset.ofRows(session, new Project(PythonUtils.toSeq(outputs), plan));
+  }
+
+  public Object withSchema(SparkSession session, Dataset frame, String json) {
+    LogicalPlan plan = frame.queryExecution().analyzed();
+    StructField[] fields = ((StructType) DataType.fromJson(json)).fields();
+    ArrayList outputs = new ArrayList();
+    for (int i = 0; i < fields.length; i++) {
+      Expression column = (Expression) plan.output().apply(i);
+      if (fields[i].nullable() && !column.nullable()) column = new KnownNullable(column);
+      if (!fields[i].nullable() && column.nullable()) column = new KnownNotNull(column);
+      Metadata metadata = fields[i].metadata();
+      boolean inherits = metadata.equals(Metadata.empty());
+      outputs.add(named(column, fields[i].name(), inherits ? Option.empty() : Option.apply(metadata)));
+    }
+    return Dataset.ofRows(session, new Project(PythonUtils.toSeq(outputs), plan));
+  }
+
+  static Object named(Expression column, String name, Option metadata) {
+    Seq none = PythonUtils.toSeq(new ArrayList());
+    return new Alias(column, name, NamedExpression$.MODULE$.newExprId(), none, metadata, none);
+  }
+}
+"""
