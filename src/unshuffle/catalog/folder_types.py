@@ -39,7 +39,7 @@ _BLANK = "".join(map(chr, range(33)))  # what Java trims
 def partition_type(values: Sequence[str]) -> pa.DataType:
     """The type that Spark infers for the values in folder names, which are escaped as they are there."""
     types = [_type(value) for value in dict.fromkeys(values) if value != NULL_PARTITION]
-    return reduce(_wider, types) if types else pa.string()
+    return reduce(_wider, types) if types else pa.null()
 
 
 def partition_value(text: str, type: pa.DataType) -> Any:
