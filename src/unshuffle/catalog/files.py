@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from typing import TypeVar
 from urllib.parse import unquote
@@ -156,6 +156,15 @@ def data_files(paths: Iterable[str], base: str | None = None) -> list[DataFile]:
                 partition = _partition_values(each.path[len(root) :])
                 listed.append(DataFile(prefix + each.path, each.size, partition, each.mtime_ns))
     return listed
+
+
+def scanned_files(paths: Sequence[str], base: str | None = None) -> list[DataFile]:
+    """The data files that Spark reads: without folders named column=value, only those that are in the paths themselves."""
+    found = data_files(paths, base)
+    if any(file.partition for file in found):
+        return found
+    roots = {absolute(path).rstrip("/") for path in paths}
+    return [each for each in found if {(place := absolute(each.path)), place.rpartition("/")[0]} & roots]
 
 
 def local_files(paths: Iterable[str], base: str) -> HashedTuple[DataFile]:

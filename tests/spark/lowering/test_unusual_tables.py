@@ -146,7 +146,7 @@ def test_rows_are_those_of_plain_spark(spark: SparkSession, tmp_path: Path, make
         spark.catalog.dropTempView("t")
 
 
-@pytest.mark.parametrize("make", [*TABLES[:6], *TABLES[7:]], ids=lambda make: str(make.__name__))
+@pytest.mark.parametrize("make", TABLES, ids=lambda make: str(make.__name__))
 def test_a_script_reads_what_plain_spark_reads(
     spark: SparkSession, tmp_path: Path, make: Callable[[Path], None]
 ) -> None:

@@ -38,7 +38,7 @@ def _text_scan(
     context: BindingContext, node: ExtractBody, where: InputPath, format: Format | UserClass, label: str
 ) -> Scan:
     """A scan of files that do not tell their columns: the statement does. A column without a type is a string."""
-    data_files = files.data_files(where.paths, where.base)
+    data_files = files.scanned_files(where.paths, where.base)
     if not data_files:
         raise FileProblem(f"{where.shown!r} holds no files", node.path.span)
     context.inputs.extend(where.paths)

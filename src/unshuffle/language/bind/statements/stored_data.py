@@ -71,7 +71,7 @@ class StoredData:
     def parquet(self, name: str, paths: tuple[str, ...], base: str | None, span: Span | None) -> Scan:
         """All columns of Parquet files as they are stored, with their statistics and constraints."""
         # Spark skips empty files, though they are not Parquet.
-        data_files = [file for file in files.data_files(paths, base) if file.size]
+        data_files = [file for file in files.scanned_files(paths, base) if file.size]
         if not data_files:
             raise FileProblem(f"{', '.join(paths)} holds no files", span)
         _refuse_streams(data_files, span)
