@@ -1,6 +1,6 @@
 """Fits the constants of the cost model to this machine: `python benchmarks/calibrate.py [--quick]`.
 
-Runs about sixty Spark jobs that each do mostly one thing, reads from Spark's plans and metrics what they did, and fits the
+Runs about eighty Spark jobs that each do mostly one thing, reads from Spark's plans and metrics what they did, and fits the
 constants so that the cost model's formulas come closest to the measured times. Then it compares the model with TPC-H
 queries that the fit has not seen. `docs/cost.md` explains the constants and how each is measured.
 
@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from rich.console import Console  # noqa: E402
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from benchmarks.calibration.executed import NUISANCES, RATES, coefficients, executed  # noqa: E402
+from benchmarks.calibration.executed import NUISANCES, RATES, Step, coefficients, executed  # noqa: E402
 from benchmarks.calibration.jobs import WIDTHS, Job, Tables, jobs, starting  # noqa: E402
 from benchmarks.calibration.measure import Taken, measure  # noqa: E402
 from tools.calibration_fit import fit  # noqa: E402
@@ -45,6 +45,9 @@ DATA = ROOT / ".cache" / "benchmarks"
 HELD_OUT = (1, 3, 4, 5, 6, 10, 12, 13, 14)
 # Waiting is wall-clock time. Everything else is work, measured in processor time.
 STARTING = ("stage", "task")
+CACHES = tuple(
+    0.5e6 * 2.0 ** (step / 2) for step in range(15)
+)  # bytes of the processor's cache for each task, 0.5 to 64 MB
 NOT_MEASURED = ("network_byte",)
 
 
@@ -101,6 +104,7 @@ class Measured:
 
     counts: dict[str, float]
     runs: list[Taken]
+    steps: list[Step] = field(default_factory=list)
 
     def seconds(self, cores: int) -> float:
         return min(run.elapsed(cores) for run in self.runs)
@@ -133,7 +137,7 @@ class Run:
         for job in every:
             self.progress.update(task, description=f"first run: {job.name}", advance=1)
             with self._settings(job.settings):
-                self.measured[job.name] = Measured(coefficients(executed(job.frame(), WIDTHS), self.cores), [])
+                self.measured[job.name] = self._new(executed(job.frame(), WIDTHS))
         self.progress.update(task, description="first runs")
         task = self.progress.add_task("measuring", total=len(every) * self.plan.rounds)
         began, rounds = time.perf_counter(), 0
@@ -168,13 +172,15 @@ class Run:
             for name, threshold in (("", "10MB"), (", no broadcast", "-1")):
                 with self._settings({"spark.sql.autoBroadcastJoinThreshold": threshold}):
                     self.progress.update(task, description=f"held out: TPC-H {number}{name}", advance=1)
-                    steps = executed(self.spark.sql(texts[number]), widths)
-                    measured = Measured(coefficients(steps, self.cores), [])
+                    measured = self._new(executed(self.spark.sql(texts[number]), widths))
                     for _ in range(self.plan.rounds):
                         measured.runs.append(self._taken(self.spark.sql(texts[number])))
                         self.progress.advance(task)
                     self.held_out[f"TPC-H {number}{name}"] = measured
         self.progress.update(task, description="held out")
+
+    def _new(self, steps: list[Step]) -> Measured:
+        return Measured(coefficients(steps, self.cores), [], steps)
 
     def _taken(self, frame: Any, python: bool = False) -> Taken:
         self._tags += 1
@@ -194,15 +200,27 @@ class Run:
     # --- the fit
 
     def fitted(self, network: float, disk: float | None) -> dict[str, float]:
-        """Every rate, and the other fitted constants."""
-        work = [self._work(each) for each in self.measured.values()]
-        found = fit(work, [each.seconds(self.cores) for each in self.measured.values()])
+        """Every rate, and the other fitted constants. Costs are not linear in the size of the cache: of several sizes, it is
+        the one with which the rates fit best."""
+        found = self._with_cache(min(CACHES, key=lambda size: self._error(self._with_cache(size))))
         start = [each.counts for each in self.started.values()]
         found |= fit(start, [each.wall for each in self.started.values()])
         found["network_byte"] = 1 / (network * 1e6)
         if disk is not None:
             found["disk_byte"] += 1 / (disk * 1e6)
         return found
+
+    def _with_cache(self, size: float) -> dict[str, float]:
+        """The rates that fit best if a task has so much of the cache."""
+        for each in (*self.measured.values(), *self.held_out.values()):
+            each.counts = coefficients(each.steps, self.cores, size)
+        work = [self._work(each) for each in self.measured.values()]
+        found = fit(work, [each.seconds(self.cores) for each in self.measured.values()])
+        return found | {"cache_bytes": size}
+
+    def _error(self, found: Mapping[str, float]) -> float:
+        ratios = (self.predicted(each, found) / each.seconds(self.cores) for each in self.measured.values())
+        return sum((ratio - 1.0) ** 2 for ratio in ratios)
 
     def predicted(self, measured: Measured, rates: Mapping[str, float]) -> float:
         """Seconds of work, without the network, because there is none here."""
@@ -221,7 +239,7 @@ class Run:
 def _show(console: Console, run: Run, found: Mapping[str, float]) -> None:
     usual = asdict(Machine())
     constants = Table("constant", "now", "here", "here / now", title="Constants", title_justify="left")
-    for name in RATES:
+    for name in (*RATES, "cache_bytes"):
         if name in found:
             ratio = f"{found[name] / usual[name]:.2f}" if usual[name] else "-"
             constants.add_row(name, _rate(name, usual[name]), _rate(name, found[name]), ratio)
@@ -246,6 +264,8 @@ def _errors(run: Run, title: str, group: Mapping[str, Measured], found: Mapping[
 
 
 def _rate(name: str, value: float) -> str:
+    if name.endswith("_bytes"):
+        return f"{value / 1e6:,.1f} MB"
     if name.endswith("_byte"):
         return f"{1 / value / 1e6:,.0f} MB/s" if value else "no limit"
     if name.endswith("_row") or name in ("compare", "pair", "new_group"):

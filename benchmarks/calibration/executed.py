@@ -26,6 +26,7 @@ from unshuffle.plan.predicates import conjunction
 from unshuffle.properties import (
     Delivered,
     FullMerge,
+    JoinKey,
     RandomMerge,
     Repartitioning,
     Replicated,
@@ -67,23 +68,23 @@ def steps(plan: Any, widths: Mapping[str, float]) -> list[Step]:
     return reader.steps
 
 
-def coefficients(steps: list[Step], cores: int) -> dict[str, float]:
-    """How often each rate counts in the elapsed seconds of the steps. Costs are linear in the rates, so it is the cost
-    on a machine where that rate is 1 and all others are 0."""
+def coefficients(steps: list[Step], cores: int, cache_bytes: float = Machine().cache_bytes) -> dict[str, float]:
+    """How often each rate counts in the elapsed seconds of the steps, if a task has so much of the processor's cache. Costs
+    are linear in the rates, so it is the cost on a machine where that rate is 1 and all others are 0."""
     found = dict.fromkeys((*RATES, *NUISANCES), 0.0)
     for step in steps:
         if step.operator is None:
             for name, times in step.beyond.items():
-                found[name] += _unit(name, cores).elapsed(times, step.output)
+                found[name] += _unit(name, cores, cache_bytes).elapsed(times, step.output)
             continue
         for name in RATES:
-            found[name] += _unit(name, cores).cost(step.operator, step.inputs, step.output).seconds
+            found[name] += _unit(name, cores, cache_bytes).cost(step.operator, step.inputs, step.output).seconds
     return found
 
 
 @cache
-def _unit(name: str, cores: int) -> CostModel:
-    roomy = Machine(cores=cores, task_memory=float("inf"), broadcast_bytes=float("inf"))
+def _unit(name: str, cores: int, cache_bytes: float) -> CostModel:
+    roomy = Machine(cores=cores, cache_bytes=cache_bytes, task_memory=float("inf"), broadcast_bytes=float("inf"))
     return CostModel(replace(roomy, **{each: float(each == name) for each in RATES}))
 
 
@@ -277,9 +278,25 @@ def _broadcast(reader: _Reader, node: Any) -> SizeEstimate:
 
 def _hash_join(reader: _Reader, node: Any) -> SizeEstimate:
     inputs = reader.inputs(node)
-    build = 0 if _simple(node.buildSide()).startswith("BuildLeft") else 1
+    build: Any = 0 if _simple(node.buildSide()).startswith("BuildLeft") else 1
     output = reader.size(node, _rows(node), inputs[1 - build].partitions)
-    return reader.step(physical.HashJoin(_JOIN, (), None, build=0 if build == 0 else 1), inputs, output)
+    sides = (node.leftKeys(), node.rightKeys())
+    keys = tuple(JoinKey((_A, _B), _key_type(each.dataType())) for each in _each(sides[0]))
+    ordered = [_is_by(each, key) for each, key in zip((node.left(), node.right()), sides, strict=True)]
+    reach = (0.0 if ordered[0] else 1.0, 0.0 if ordered[1] else 1.0)
+    operator = physical.HashJoin(_JOIN, keys, None, build=build, reach=reach)
+    return reader.step(operator, inputs, output)
+
+
+def _is_by(node: Any, keys: Any) -> bool:
+    """Are the rows of a node in the order of the first key?"""
+    order = node.outputOrdering()
+    return order.size() > 0 and order.apply(0).child().semanticEquals(keys.apply(0))
+
+
+def _key_type(given: Any) -> pa.DataType:
+    """Of the key of a join: an integer, of 4 or of 8 bytes, or the rest."""
+    return {"IntegerType": pa.int32(), "LongType": pa.int64()}.get(_simple(given).rstrip("$"), pa.string())
 
 
 def _merge_join(reader: _Reader, node: Any) -> SizeEstimate:

@@ -55,6 +55,9 @@ class Tables:
         self.in_runs = _kept(
             self.facts.select("k", "id", "r", "s").repartition(RUNS, "id").sortWithinPartitions("r", "id")
         )
+        # Keys in no order, for look-ups in hash tables of all sizes; far apart, so that Spark hashes them.
+        scattered = spark.range(0, rows, 1, cores).selectExpr("xxhash64(id) k", "id")
+        self.scattered = _kept(scattered.repartition(cores, "k"))
         self.wide = _kept(self.facts.where(f"k < {rows // 80}").selectExpr("k", "id", "repeat(s, 8) w"))
         self.files = str(folder / "facts.parquet")
         self.facts.write.parquet(self.files)
@@ -158,6 +161,26 @@ def _joins(t: Tables) -> Iterator[Job]:
     yield Job("hash join, build 1/20", lambda: facts.join(t.keys.hint("shuffle_hash"), "k"))
     same = t.many.select("k", F.col("v").alias("x"))
     yield Job("hash join, build 1", lambda: t.many.join(same.hint("shuffle_hash"), "k"))
+    looked_up = t.scattered.selectExpr("k", "k as j", "id")
+    for of in (1, 4, 16, 128):
+        table = t.scattered.where(f"id % {of} = 0")
+        yield Job(
+            f"hash join, scattered, build 1/{of}",
+            lambda b=table: t.scattered.join(b.selectExpr("k", "id v").hint("shuffle_hash"), "k"),
+        )
+        yield Job(
+            f"hash join on two keys, scattered, build 1/{of}",
+            lambda b=table: looked_up.join(b.selectExpr("k", "k as j", "id v").hint("shuffle_hash"), ["k", "j"]),
+            _SUBSET,
+        )
+        yield Job(
+            f"merge join, scattered, with 1/{of}",
+            lambda b=table: t.scattered.join(b.selectExpr("k", "id v").hint("merge"), "k"),
+        )
+    yield Job(
+        "broadcast as many and join, scattered",
+        lambda: t.scattered.join(t.scattered.selectExpr("k", "id v").hint("broadcast"), "k"),
+    )
     few = t.keys.where("v % 20 = 0")
     yield Job("hash join, few match", lambda: facts.join(few.hint("shuffle_hash"), "k"))
     small = t.part(in_order, 20)

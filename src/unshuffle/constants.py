@@ -78,8 +78,15 @@ class MachineConstants:
     )
     unfixed_row: float = constant(200e-9, _PER_ROW, "more, for a state that is a string or a struct", CALIBRATED)
     new_group: float = constant(150e-9, "seconds per group on one core", "emit a group from a hash table", CALIBRATED)
-    build_row: float = constant(200e-9, _PER_ROW, "insert into the hash table of a join", CALIBRATED)
+    build_row: float = constant(80e-9, _PER_ROW, "insert into the hash table of a join", CALIBRATED)
     probe_row: float = constant(65e-9, _PER_ROW, "look up in the hash table of a join", CALIBRATED)
+    row_key_row: float = constant(
+        15e-9, _PER_ROW, "more for a look-up or an insert, if the keys of a join are not one integer", CALIBRATED
+    )
+    text_key_row: float = constant(60e-9, _PER_ROW, "more in a hash or merge join, if a key is a string", CALIBRATED)
+    missed_row: float = constant(
+        330e-9, _PER_ROW, "more for a look-up in a hash table of a join, if it misses the cache", CALIBRATED
+    )
     unmatched_row: float = constant(250e-9, _PER_ROW, "more, if the table records which rows matched", CALIBRATED)
     merge_row: float = constant(50e-9, _PER_ROW, "a merge join, for each row of both inputs", CALIBRATED)
     joined_row: float = constant(35e-9, _PER_ROW, "emit a row from a join", CALIBRATED)
@@ -106,6 +113,9 @@ class MachineConstants:
     memory_byte: float = constant(1 / 2e9, _PER_BYTE, "copy in memory", CALIBRATED)
 
     partition_bytes: float = constant(64e6, "bytes", "the ideal size of a partition", CHOSEN)
+    cache_bytes: float = constant(
+        6e6, "bytes", "of the processor's cache for each task: a hash table up to this size stays in it", CALIBRATED
+    )
     task_memory: float = constant(400e6, "bytes", "a task holds this before it spills", CHOSEN)
     broadcast_bytes: float = constant(512e6, "bytes", "more is never broadcast", CHOSEN)
     file_piece_bytes: float = constant(256e6, "bytes", "a task reads at most this of files", CHOSEN)
@@ -141,11 +151,22 @@ class CostConstants:
         "compare strings: beyond a common prefix of 8 bytes, Spark looks into both rows",
         BY_HAND,
     )
-    cache_bytes: float = constant(4e6, "bytes", "a hash table up to this size stays in the processor's cache", BY_HAND)
     cache_miss: float = constant(
         0.27, "of hash_group_row", "per doubling above cache_bytes and per cache line of a group", BY_HAND
     )
     cache_line: float = constant(64.0, "bytes", "a cache line", CHOSEN)
+    ordered_miss: float = constant(
+        0.4,
+        "of missed_row",
+        "an insert outside the cache, and the first look-up of a row if look-ups come in the order of the key",
+        BY_HAND,
+    )
+    join_row_overhead: float = constant(
+        64.0,
+        "bytes",
+        "a row in the hash table of a join, beside its columns: slots of the table, and the row's header",
+        SPARK,
+    )
     group_overhead: float = constant(32.0, "bytes", "a group in a hash table, beside keys and states", BY_HAND)
     min_file_piece: float = constant(
         4e6, "bytes", "Spark cuts no smaller pieces of files unless told to (spark.sql.files.openCostInBytes)", SPARK

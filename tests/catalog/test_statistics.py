@@ -549,6 +549,25 @@ def test_distinct_values_are_estimated_from_footers(tmp_path: Path) -> None:
     assert {known.distinct for _, known in contents.statistics} == {None}
 
 
+@pytest.mark.parametrize(
+    ("values", "overlap"),
+    [
+        (list(range(40)), 1 / 4),
+        ([value // 8 for value in range(40)], 1 / 4),  # values that go on in the next row group
+        ([value * 7 % 40 for value in range(40)], 1.0),
+        ([5] * 40, 1.0),
+        ([None] * 40, 1.0),
+        ([*range(20), *range(20)], 2 / 4),
+    ],
+)
+def test_footers_tell_how_many_row_groups_have_similar_values(
+    values: list[int | None], overlap: float, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"v": pa.array(values, pa.int64())}), tmp_path / "t.parquet", row_group_size=10)
+    ((_, known),) = parquet_contents(files.data_files([str(tmp_path / "t.parquet")])).statistics
+    assert known.overlap == pytest.approx(overlap)
+
+
 def test_footers_are_the_same_in_turn_and_in_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(10):
         pq.write_table(pa.table({"a": list(range(i, 2 * i + 1))}), tmp_path / f"{i}.parquet")

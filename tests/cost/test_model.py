@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
+from unshuffle.constants import MachineConstants
 from unshuffle.cost.formulas import FORMULAS
 from unshuffle.cost.machine import Machine
 from unshuffle.cost.model import CostModel
@@ -185,7 +186,7 @@ def test_no_layout_of_the_same_rows_costs_less_than_the_lower_bound(flow: Flow, 
 def test_the_lower_bound_is_tight_without_spills(flow: Flow) -> None:
     """A bound of zero would be valid and useless. Only a sort has a better case: many small partitions. A join needs
     jobs of its own only if it reads two streams."""
-    model = CostModel(Machine(cores=1, block=0.0, task_memory=float("inf")))
+    model = CostModel(Machine(cores=1, block=0.0, task_memory=float("inf"), cache_bytes=float("inf")))
     alone = tuple(SizeEstimate(each.rows, each.bytes, 1, 1.0) for each in flow)
     for operator, count in EXAMPLES:
         if not isinstance(operator, physical.LocalSort) and LIST not in getattr(operator, "aggregates", ()):
@@ -313,6 +314,45 @@ def test_large_hash_tables_are_slower_than_small_ones() -> None:
     few, many = (SizeEstimate(groups, groups * 16, 2, 1 / 2) for groups in (10.0, 1e5))
     group = physical.HashAggregate((A,), (SUM,))
     assert model.cost(group, [rows], few).seconds * 2 < model.cost(group, [rows], many).seconds
+
+
+def joined(key: pa.DataType, partitions: int, reach: float = 1.0) -> float:
+    """Seconds of a hash join whose table has 96 MB in all."""
+    model = CostModel(Machine(cores=2))
+    build, probe = (SizeEstimate(rows, rows * 32, partitions, 1 / partitions) for rows in (1e6, 1e7))
+    keys = (JoinKey((A, C), key),)
+    return model.cost(physical.HashJoin(JOIN, keys, None, build=0, reach=(reach, reach)), [build, probe], probe).seconds
+
+
+def test_look_ups_in_a_table_that_fits_the_cache_are_faster() -> None:
+    misses = MachineConstants().missed_row * 1e7 / 2
+    assert joined(pa.int64(), 2) - joined(pa.int64(), 64) == pytest.approx(misses, rel=0.15)
+    assert joined(pa.int64(), 64) == pytest.approx(joined(pa.int64(), 128))
+
+
+def test_rows_in_the_order_of_the_key_look_up_what_is_in_the_cache() -> None:
+    scattered, in_order, fits = joined(pa.int64(), 2), joined(pa.int64(), 2, reach=1 / 64), joined(pa.int64(), 64)
+    assert fits < in_order < fits + (scattered - fits) / 10
+
+
+def test_a_key_that_is_not_an_integer_takes_longer() -> None:
+    assert joined(pa.int64(), 64) < joined(pa.string(), 64)
+
+
+@pytest.mark.parametrize(
+    ("types", "is_packed"),
+    [
+        ([pa.int64()], True),
+        ([pa.int32(), pa.int32()], True),
+        ([pa.int16(), pa.int8(), pa.int32()], True),
+        ([pa.int64(), pa.int32()], False),
+        ([pa.date32()], False),
+        ([pa.int32(), pa.string()], False),
+    ],
+)
+def test_spark_packs_integers_of_up_to_8_bytes_into_one_key(types: list[pa.DataType], is_packed: bool) -> None:
+    keys = tuple(JoinKey((A, C), type) for type in types)
+    assert physical.HashJoin(JOIN, keys, None).has_integer_key == is_packed
 
 
 def test_many_groups_of_lists_are_sorted_and_few_are_hashed() -> None:

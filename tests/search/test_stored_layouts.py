@@ -216,6 +216,16 @@ def test_two_streams_with_other_boundaries_are_joined_in_place(plan: Plan) -> No
     assert left.layout.partitioning.function == right.layout.partitioning.function
 
 
+def test_joins_in_place_have_hash_tables_that_fit_the_cache(plan: Plan) -> None:
+    """Starting more tasks than there are cores costs less than look-ups outside the cache."""
+    text = "SELECT p.v FROM pages AS p JOIN {} AS m ON p.domain = m.domain AND p.v = m.v"
+    stored = {name: in_ranges("domain", count=400) for name in ("pages", "more")}
+    large = plan(text.format("more"), cores=2, **stored)
+    (join,) = [node for node in large.walk() if isinstance(node.operator, physical.HashJoin)]
+    assert not exchanges(large)
+    assert join.size.partitions > 100
+
+
 def test_a_union_of_streams_is_grouped_in_place(plan: Plan) -> None:
     found = plan(
         """select domain, host, percentile(v, 0.5) from

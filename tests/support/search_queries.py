@@ -76,8 +76,11 @@ class _Maker:
         choose from."""
         cores = self.random.choice((2, 4))
         if self.random.random() < 0.75:
-            return Machine(cores=cores, partition_bytes=1e15, file_piece_bytes=1e15)
-        return Machine(cores=cores)
+            machine = Machine(cores=cores, partition_bytes=1e15, file_piece_bytes=1e15)
+        else:
+            machine = Machine(cores=cores)
+        # Some caches hold all hash tables, so that small partitions are of no use.
+        return replace(machine, cache_bytes=1e15) if self.random.random() < 0.5 else machine
 
     # --- tables
 

@@ -32,6 +32,7 @@ from unshuffle.plan import logical
 from unshuffle.plan.expressions import AggregateCall, Expression, Literal, Ref, WindowCall, columns_of
 from unshuffle.plan.functions.windows import RANKINGS
 from unshuffle.plan.predicates import conjuncts
+from unshuffle.properties import Partitioned, PrefixPartitioned, RangeFunction, Sorted
 from unshuffle.properties.facts.dependencies import Dependencies
 
 __all__ = ("Estimate", "distinct_after", "estimate")
@@ -69,7 +70,21 @@ def _scan(node: logical.Scan, inputs: Sequence[Estimate], facts: Dependencies) -
             (column,) = key
             columns[column] = _with_distinct(columns.get(column, UNKNOWN_COLUMN), rows)
     order_dependencies = statistics.order_dependencies if statistics is not None else ()
-    return base_estimate(node.columns, rows, columns, guessed, facts, order_dependencies)
+    return base_estimate(node.columns, rows, columns, guessed, facts, order_dependencies, _overlaps(node))
+
+
+def _overlaps(scan: logical.Scan) -> dict[Column, float]:
+    """The `ColumnStatistics.overlap` of the columns that rows are stored in the order of."""
+    known = scan.statistics.columns if scan.statistics is not None else ()
+    overlaps = {column: each.overlap for column, each in known if each.overlap < 1.0}
+    stored = scan.stored or scan.layout
+    if stored is not None:
+        layout = stored.partitioning
+        if isinstance(layout, Partitioned | PrefixPartitioned) and isinstance(layout.function, RangeFunction):
+            overlaps[layout.columns[0]] = 1.0 / layout.function.partitions
+        if stored.local and isinstance(stored.local[0], Sorted):
+            overlaps[stored.local[0].column] = 0.0
+    return overlaps
 
 
 def _with_distinct(known: ColumnStatistics, distinct: float) -> ColumnStatistics:

@@ -35,6 +35,7 @@ class Relation:
     population: float
     facts: Dependencies
     order_dependencies: tuple[tuple[Column, ...], ...] = ()  # see `TableStatistics`
+    overlaps: Mapping[Column, float] = field(default_factory=dict)  # see `ColumnStatistics`
 
 
 Origin = tuple[Relation, Column]  # a base relation, and the column in it
@@ -123,6 +124,11 @@ class Estimate:
         relation, name = origins[0]
         described = relation.population * self.own.get((relation, name), 1.0)
         return min(1.0, self.remaining.get(relation, described) / described) if described > 0.0 else 1.0
+
+    def overlap(self, column: Column) -> float:
+        """The share of a column's values among which the values of consecutive rows are. Columns that are equal come from
+        tables in different orders, and the rows are in the order of one of these."""
+        return max((relation.overlaps.get(name, 1.0) for relation, name in self.origins.get(column, ())), default=1.0)
 
     def essential(self, columns: Iterable[Column]) -> tuple[Column, ...]:
         """A subset of these columns that determines the others."""
@@ -244,9 +250,10 @@ def base_estimate(
     guessed: bool,
     facts: Dependencies,
     order_dependencies: tuple[tuple[Column, ...], ...] = (),
+    overlaps: Mapping[Column, float] | None = None,
 ) -> Estimate:
     """The estimate of a new base relation, whose statistics describe its own rows."""
-    relation = Relation(rows, facts, order_dependencies)
+    relation = Relation(rows, facts, order_dependencies, overlaps or {})
     return Estimate(
         rows, columns, guessed, facts, {column: ((relation, column),) for column in names}, {relation: rows}
     )

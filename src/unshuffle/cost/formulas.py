@@ -62,20 +62,20 @@ def _expand(model: CostModel, op: Any, inputs: Sizes, output: SizeEstimate) -> C
     return model.cpu(output.rows * model.machine.compute_row, output)
 
 
-def _lookup_factor(output: SizeEstimate, share: float) -> float:
+def _lookup_factor(model: CostModel, output: SizeEstimate, share: float) -> float:
     """How long a core takes to find a group, if it has this share of the groups: 1 for 2 ** 16 small groups. A table larger
     than the cache takes longer with every doubling. Measured with a million groups: 220 ns per row by an integer key, 460 ns
     by a string of 32 characters."""
     groups = output.rows * share
     overhead = COST.group_overhead
     width = min(4.0 * COST.cache_line, output.bytes / output.rows + overhead) if output.rows > 0.0 else overhead
-    doublings = max(0.0, log2(max(1.0, groups * width) / COST.cache_bytes))
+    doublings = log2(max(1.0, groups * width / model.machine.cache_bytes))
     return log2(1.0 + groups) / 16 + COST.cache_miss * doublings * width / COST.cache_line
 
 
 def _hash_aggregate(model: CostModel, op: physical.HashAggregate, inputs: Sizes, output: SizeEstimate) -> Cost:
     m = model.machine
-    lookup = m.hash_group_row * _lookup_factor(output, max(inputs[0].largest, 1.0 / m.cores))
+    lookup = m.hash_group_row * _lookup_factor(model, output, max(inputs[0].largest, 1.0 / m.cores))
     # The table keeps a wide decimal as bytes, which are written anew for every row.
     decimals = (COST.hashed_decimal - 1.0) * model.wide_decimals([call for _, call in op.aggregates])
     held = output.bytes
@@ -97,21 +97,36 @@ def _sort_aggregate(model: CostModel, op: physical.SortAggregate, inputs: Sizes,
 def _hash_join(model: CostModel, op: physical.HashJoin, inputs: Sizes, output: SizeEstimate) -> Cost:
     m = model.machine
     build, probe = inputs[op.build], inputs[1 - op.build]
+    table = build.bytes + build.rows * COST.join_row_overhead
+    own = table * (1.0 if build.copies else build.largest)  # of a task
+    key = (0.0 if op.has_integer_key else m.row_key_row) + (m.text_key_row if op.has_text_key else 0.0)
     # The bytes of the table are written, and later read at random. A broadcast input is built by one task on every machine, a
     # partitioned one in all partitions at once.
-    filling = build.rows * m.build_row + 2.0 * build.bytes * m.memory_byte
-    building = filling if build.copies else model.elapsed(filling, build)
-    lookup = m.probe_row + (0.0 if op.keeps_order else m.unmatched_row)
-    probing = model.elapsed(probe.rows * lookup + output.rows * m.joined_row, probe)
-    disk = 0.0 if build.copies else 4 * model.spilled(build.bytes, build)
+    filling = build.rows * (m.build_row + key) + 2.0 * build.bytes * m.memory_byte
+    missed_inserts = build.rows * model.missing(own) * COST.ordered_miss * m.missed_row
+    building, missed = filling + missed_inserts, missed_inserts
+    if not build.copies:
+        building, missed = model.elapsed(building, build), model.elapsed(missed, build)
+    lookup = m.probe_row + key + (0.0 if op.keeps_order else m.unmatched_row)
+    # Every match is looked up. If the other input comes in the order of a key, look-ups that follow each other are near each
+    # other in the table, and only the first one of each row misses; less so if the table was filled in that order too.
+    near = model.missing(min(own, table * op.reach[1 - op.build]))
+    lookups = max(probe.rows, output.rows)
+    first = COST.ordered_miss + (1.0 - COST.ordered_miss) * op.reach[op.build]
+    missed_lookups = lookups * near + min(build.rows, lookups) * first * (model.missing(own) - near)
+    missed_lookups = model.elapsed(missed_lookups * m.missed_row, probe)
+    probing = model.elapsed(probe.rows * lookup + output.rows * m.joined_row, probe) + missed_lookups
+    cpu = building + probing
+    disk = 0.0 if build.copies else 4 * model.spilled(table, build)
     startup = model.bring_together(build)
-    return Cost(building + probing + disk + startup, cpu=building + probing, disk=disk, startup=startup)
+    return Cost(cpu + disk + startup, cpu=cpu, disk=disk, startup=startup, missed=missed + missed_lookups)
 
 
 def _merge_join(model: CostModel, op: physical.MergeJoin, inputs: Sizes, output: SizeEstimate) -> Cost:
     m = model.machine
     # Each input has its own skew: a small input in one partition does not slow down a large one.
-    seconds = sum(model.elapsed(each.rows * m.merge_row, each) for each in inputs)
+    per_row = m.merge_row + (m.text_key_row if op.has_text_key else 0.0)
+    seconds = sum(model.elapsed(each.rows * per_row, each) for each in inputs)
     seconds += model.elapsed(output.rows * m.joined_row, output)
     # Spark sends on each of two serial inputs that it takes to be large, like any result of a join.
     startup = sum(map(model.bring_together, inputs))

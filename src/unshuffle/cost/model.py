@@ -122,6 +122,10 @@ class CostModel:
             return 0.0
         return self.elapsed(2 * bytes * self.machine.disk_byte, size)
 
+    def missing(self, table: float) -> float:
+        """The share of the look-ups in a hash table of this size that miss the cache, if they come in no order."""
+        return max(0.0, 1.0 - self.machine.cache_bytes / table) if table > 0.0 else 0.0
+
     # --- for the formulas: seconds per row
 
     def sorting(self, keys: Sequence[Sorted], runs: float) -> float:

@@ -7,6 +7,7 @@ operator, so one rule covers them all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -256,16 +257,25 @@ def _join(plan: logical.Join) -> Iterator[Implementation]:
         if plan.kind is JoinKind.FULL:
             yield over(physical.NestedLoopJoin(plan, (), plan.condition, wide, inner=1))
         return
+    left, right = (
+        _reach(child, [key.columns[place] for key in keys]) for place, child in enumerate(input_groups(plan))
+    )
     for build in (1, 0):
         if plan.kind in (JoinKind.SEMI, JoinKind.ANTI) and build == 0:
             continue
+        join = physical.HashJoin(plan, keys, condition.rest, wide, build=build, reach=(left, right))
         pruning = possible_pruning(plan, keys, build)
         if pruning is not None:
-            yield over(physical.HashJoin(plan, keys, condition.rest, wide, build=build, pruning=pruning), keys)
-        yield over(physical.HashJoin(plan, keys, condition.rest, wide, build=build), keys)
+            yield over(replace(join, pruning=pruning), keys)
+        yield over(join, keys)
     if physical.can_merge_join(keys):
         for order in merge_orders(keys):
             yield over(physical.MergeJoin(plan, keys, condition.rest, wide, by=order), keys)
+
+
+def _reach(group: Group, keys: Sequence[Column]) -> float:
+    """The share of the keys among which those of consecutive rows are: rows come in the order of their files."""
+    return min(map(group.estimate.overlap, keys), default=1.0)
 
 
 def not_in_key(plan: logical.Join) -> JoinKey | None:

@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from unshuffle.constants import SEARCH
-from unshuffle.plan.physical import Exchange, HashJoin, PhysicalOperator, SizeEstimate
+from unshuffle.plan.physical import Exchange, HashJoin, PhysicalOperator, PhysicalPlan, SizeEstimate
 from unshuffle.properties import (
     AnyDistribution,
     Broadcast,
@@ -97,16 +97,18 @@ def find_lower_bounds(group: Group, model: LowerBound, balanced_size: Callable[[
     group.lower_bounds = [min(bound, exchanged) for bound in unenforced]
 
 
-def raise_lower_bounds(group: Group, required: Required, cost: float) -> None:
+def raise_lower_bounds(group: Group, required: Required, best: PhysicalPlan) -> None:
     """A goal is solved: no stricter goal costs less. The bound has some slack: the number of partitions of an exchange is a
-    rule of thumb, and another number, required by an operator above, may turn out a little cheaper."""
+    rule of thumb, and another number, required by an operator above, may turn out a little cheaper. It may also have hash
+    tables that fit the cache, so misses of the cache do not count."""
     if (
         not required.local
         and required.largest == 1.0
         and isinstance(required.partitioning, AnyDistribution | SinglePartition)
     ):
+        bound = SEARCH.bound_slack * (best.cost - sum(node.own.missed for node in best.walk()))
         for shape in _AT_LEAST[shape_required(required)]:
-            group.lower_bounds[shape] = max(group.lower_bounds[shape], SEARCH.bound_slack * cost)
+            group.lower_bounds[shape] = max(group.lower_bounds[shape], bound)
 
 
 # The shapes that are as strict as a shape, or stricter.

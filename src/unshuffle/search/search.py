@@ -110,7 +110,7 @@ class Search:
                 self.trace.won(group.number, required, plan, best)
                 best, bound = plan, plan.cost
         if best is not None:
-            raise_lower_bounds(group, required, best.cost)
+            raise_lower_bounds(group, required, best)
         return goal.settle(best, searched, limit)
 
     def solve_unenforced(self, group: Group, required: Required, limit: float = inf) -> PhysicalPlan | None:

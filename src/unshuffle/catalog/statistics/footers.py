@@ -15,6 +15,7 @@ Both are estimates for the optimizer. If a footer says too little, the number is
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from math import expm1, isfinite, log1p, log2
@@ -132,7 +133,10 @@ class _ColumnChunks:
         distinct = (
             self._distinct(type, low, high, non_null, width) if domain is None else _distinct_drawn(non_null, domain)
         )
-        return ColumnStatistics(distinct, null_fraction, low, high, width, is_sampled=domain is not None)
+        overlap = self._overlap()
+        return ColumnStatistics(
+            distinct, null_fraction, low, high, width, is_sampled=domain is not None, overlap=overlap
+        )
 
     def _width(self, type: pa.DataType) -> float:
         if not (pa.types.is_string(type) or pa.types.is_binary(type)):
@@ -165,6 +169,19 @@ class _ColumnChunks:
         segments = self._segments()
         in_chunk = max(_solved(each, size, value), min(each, self.dictionary_bytes / self.chunks / value))
         return segments * _distinct_drawn(rows / segments, _domain(each, in_chunk))
+
+    def _overlap(self) -> float:
+        """The average share of the chunks that a chunk overlaps, itself included. Ranges that only share an end do not
+        overlap: in a sorted file, the rows of a value may end in the next chunk."""
+        if not self.has_min_max or len(self.ranges) < 2:
+            return 1.0
+        lows, highs = (sorted(ends) for ends in zip(*self.ranges, strict=True))
+        overlapped = 0
+        for low, high in self.ranges:
+            # A chunk of one value overlaps the chunks that begin or end with this value.
+            begun, ended = (bisect_right, bisect_left) if low == high else (bisect_left, bisect_right)
+            overlapped += begun(lows, high) - ended(highs, low)
+        return min(1.0, max(1, overlapped / len(lows)) / len(lows))
 
     def _segments(self) -> int:
         """The number of groups of chunks whose ranges do not overlap. In a sorted file, every chunk is a group."""
@@ -232,4 +249,8 @@ def partition_statistics(values: Iterable[tuple[Any, float]], type: pa.DataType)
     width = default_width(type)
     if pa.types.is_string(type):
         width = sum(len(value) * rows for value, rows in counts.items()) / max(1.0, sum(counts.values()))
-    return ColumnStatistics(float(len(counts)), nulls / total, min(counts), max(counts), width, tuple(common[:100]))
+    overlap = ((nulls / total) ** 2) + sum((rows / total) ** 2 for rows in counts.values())
+    low, high = min(counts), max(counts)
+    return ColumnStatistics(
+        float(len(counts)), nulls / total, low, high, width, tuple(common[:100]), overlap=min(1.0, overlap)
+    )

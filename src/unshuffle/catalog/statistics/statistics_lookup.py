@@ -62,6 +62,10 @@ def scan_facts(
         stored = {
             name: _updated(statistics, footers.get(name), growth, contents.rows) for name, statistics in stored.items()
         }
+    stored = {
+        name: replace(statistics, overlap=footers[name].overlap if name in footers else 1.0)
+        for name, statistics in stored.items()
+    }
     orders = (tuple(named[n] for n in (key, *others) if n in stored) for key, others in best.order_dependencies)
     table = replace(_table(contents, named, {**footers, **stored}), order_dependencies=tuple(orders))
     return ScanFacts(table, *_facts(covering, named, stored)) if covering is not None else ScanFacts(table)

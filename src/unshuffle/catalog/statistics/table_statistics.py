@@ -43,6 +43,9 @@ class ColumnStatistics:
     common: tuple[tuple[Any, float], ...] = ()
     histogram: EquiDepthHistogram | None = None
     is_sampled: bool = False  # `distinct` is extrapolated from repeated values in a sample
+    # The share of the table's row groups whose values overlap those of a row group: small if the rows are stored in the order
+    # of this column, or nearly, and 1 if they are in no order. It is known from footers and folders only.
+    overlap: float = 1.0
 
     @property
     def lists_all_values(self) -> bool:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Literal
 
+import pyarrow as pa
+
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.frozen import dataclass
 from unshuffle.plan import logical
-from unshuffle.plan.expressions import Expression
+from unshuffle.plan.expressions import Expression, is_fixed
 from unshuffle.plan.facts import joined
 from unshuffle.plan.physical.base import InputFacts, InputLayouts, Operator
 from unshuffle.properties import (
@@ -48,6 +50,10 @@ class JoinOperator(Operator):
     @property
     def columns(self) -> tuple[Column, ...]:
         return self.join.columns
+
+    @property
+    def has_text_key(self) -> bool:
+        return any(key.type is not None and not is_fixed(key.type) for key in self.keys)
 
     def source(self, column: Column) -> Column | None:
         return column
@@ -93,6 +99,8 @@ class HashJoin(JoinOperator):
     build: Literal[0, 1] = 1
     null_aware: bool = False
     pruning: DynamicPruning | None = None
+    # Of each input, the share of the keys among which those of consecutive rows are: small if they are in the order of a key.
+    reach: tuple[float, float] = (1.0, 1.0)
 
     @property
     def carried(self) -> int | None:
@@ -101,6 +109,17 @@ class HashJoin(JoinOperator):
     @property
     def keeps_order(self) -> bool:
         return not (self.kind.extends_left if self.carried == 0 else self.kind.extends_right)
+
+    @property
+    def has_integer_key(self) -> bool:
+        """Does Spark look rows up by one integer? It packs integers of up to 8 bytes into one."""
+        types = [key.type for key in self.keys]
+        return (
+            bool(types)
+            and all(type is not None and pa.types.is_integer(type) for type in types)
+            and sum(type.bit_width for type in types if type is not None) <= 64
+            and not any(key.null_safe for key in self.keys)
+        )
 
     def alternatives(self) -> tuple[Alternative, ...]:
         copied = BROADCAST[self.build]

@@ -80,6 +80,7 @@ class Cost:
     disk: float = 0.0
     network: float = 0.0
     startup: float = 0.0
+    missed: float = 0.0  # part of `cpu`: misses of the cache, which are fewer in smaller partitions
     recompute: float = 0.0  # part of `seconds`: computing the input a second time, to sample it or for several readers
 
 

@@ -163,9 +163,9 @@ def _counts(search: Search, each: Implementation, existing: Existing) -> list[in
     """The ideal number of partitions of each input and of its own inputs, and the numbers that inputs have: one exchange
     below an aggregate may serve a join above it."""
     counts: dict[int, None] = {}
-    largest = max(each.inputs, key=lambda child: child.bytes)
-    counts.update(dict.fromkeys(partition_counts(largest, search.builder.ideal_partitions(largest))))
-    for child in each.inputs:
+    # Smaller partitions than the ideal of the largest input are worth their tasks if their hash tables fit the cache.
+    for child in sorted(each.inputs, key=lambda child: -child.bytes):
+        counts.update(dict.fromkeys(partition_counts(child, search.builder.ideal_partitions(child))))
         below = [group for one in (child.implementations or ())[:1] for group in one.inputs]
         counts.update(dict.fromkeys(search.builder.ideal_partitions(group) for group in (child, *below)))
     stored = [count for child in each.inputs for count in child.partition_counts]
