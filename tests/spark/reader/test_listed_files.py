@@ -84,3 +84,21 @@ def test_a_table_below_a_link_has_its_folders(spark: SparkSession, table: Path) 
     assert scan.parts is not None
     assert scan.bounds is not None
     assert joined(session, frame) == expected(frame)
+
+
+def test_a_table_whose_files_only_spark_lists_has_their_size(spark: SparkSession, tmp_path: Path) -> None:
+    """The catalog says that a table in folders has 8 EiB, and plans for so much data have thousands of partitions."""
+    spark.sql("create table far_parts (id bigint, p int) using parquet partitioned by (p)")
+    try:
+        session, frame = Session(spark), spark.sql("select p, id from far_parts")
+        assert scan_of(session, frame).files.bytes == 0
+        spark.sql("insert into far_parts select id, id % 2 from range(100)")
+        spark.sql(f"alter table far_parts add partition (p = 7) location '{tmp_path / 'far'}'")
+        spark.sql("insert into far_parts values (100, 7)")
+        frame = spark.table("far_parts")
+        scan = scan_of(session, frame)
+        assert scan.parts is None
+        assert 0 < scan.files.bytes < 10_000
+        assert len(session.optimize(frame.groupBy("p").count()).collect()) == 3
+    finally:
+        spark.sql("drop table far_parts")

@@ -83,22 +83,22 @@ def file_scan(
     if base is None and source.partitionSchema().length() > 0 and len(paths) == 1:
         base = paths[0]
     kept = tuple((key, value) for key, value in sorted(options.items()) if key not in ("path", "paths", "basepath"))
-    where = Files(paths, Format(name, kept), base, None, source.sizeInBytes(), relation)
+    listed = _listed_by_spark(spark, index)
+    where = Files(paths, Format(name, kept), base, None, listed.sizeInBytes(), relation)
     catalog_name = relation_name(relation)
     label = catalog_name[-1] if catalog_name is not None else paths[0].rstrip("/").rsplit("/", 1)[-1].partition(".")[0]
     scan = Scan(label, where, columns)
     if name != "Parquet" or options.keys() & _FILE_FILTERS:
         return scan
-    return as_stream(scan) or _with_statistics(spark, scan, catalog, source)
+    return as_stream(scan) or _with_statistics(scan, catalog, source, _paths_in(listed.allFiles().mkString("\n")))
 
 
-def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None, source: Any) -> Scan:
+def _with_statistics(scan: Scan, catalog: str | Path | None, source: Any, listed: tuple[str, ...]) -> Scan:
     """The scan with statistics from Parquet footers and the catalog, for columns whose types are those of the files, and with
     the layout of its folders or buckets."""
     where = scan.files
     has_parts = source.partitionSchema().length() > 0 or source.bucketSpec().isDefined()
     try:
-        listed = _listed_by_spark(spark, source)
         found = _local_files(listed, where)
         is_listed = found is not None
         if found is None:
@@ -124,17 +124,17 @@ def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None
     return _in_parts(bounded, source, table_files(found, contents)) or bounded if has_parts else bounded
 
 
-def _listed_by_spark(spark: SparkSession, source: Any) -> tuple[str, ...]:
-    """The files that Spark has listed for a relation, and will read."""
-    index = source.location()
+def _listed_by_spark(spark: SparkSession, index: Any) -> Any:
+    """The index of the files that Spark has listed for a relation, and will read. The catalog's own index of a partitioned
+    table lists nothing, and says that the table has 8 EiB unless ANALYZE was run."""
     if index.getClass().getSimpleName() == "CatalogFileIndex":
-        index = index.filterPartitions(sequence(spark, []))
-    # As one text: reading the elements of a sequence takes a call for each.
-    return _paths_in(index.allFiles().mkString("\n"))
+        return index.filterPartitions(sequence(spark, []))
+    return index
 
 
 @lru_cache(maxsize=16)
 def _paths_in(text: str) -> tuple[str, ...]:
+    """The files of a listing. It is one text, because reading the elements of a sequence takes a call for each."""
     return tuple(sorted(_STATUS.findall(text)))
 
 
