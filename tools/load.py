@@ -47,8 +47,8 @@ MINUTES = 10
 SAMPLES = 10
 WINDOW = 250
 WARM_QUERIES = 1_000  # Spark keeps that many jobs, stages and executions for its UI
-# A session keeps the last query of a thread, and so the tables that the query copied to all tasks: pages of 33 MB. Each sample
-# is taken after this one, which copies none.
+# A session keeps the last query of a thread, and so the tables that the query copied to all tasks: pages of 33 MB. A sample
+# is taken after this query, which copies none.
 WITHOUT_COPIES = ("window", NUMBERS[0], "")
 SECONDS_BETWEEN_LINES = 10
 

@@ -102,3 +102,19 @@ def test_a_table_whose_files_only_spark_lists_has_their_size(spark: SparkSession
         assert len(session.optimize(frame.groupBy("p").count()).collect()) == 3
     finally:
         spark.sql("drop table far_parts")
+
+
+@pytest.mark.parametrize("is_catalog", (True, False), ids=("catalog", "path"))
+def test_folders_with_escaped_names_are_read_in_place(spark: SparkSession, tmp_path: Path, is_catalog: bool) -> None:
+    spark.sql(f"create table escaped (id bigint, p string) using parquet partitioned by (p) location '{tmp_path / 'e'}'")
+    try:
+        spark.sql("insert into escaped values (1, 'é/x=1%'), (2, '50%'), (3, 'a '), (4, null), (5, 'a'), (6, '%2F')")
+        session = Session(spark)
+        frame = spark.table("escaped") if is_catalog else spark.read.parquet(str(tmp_path / "e"))
+        scan = scan_of(session, frame)
+        assert scan.files.rows == 6
+        assert scan.parts is not None
+        found = session.optimize(frame.groupBy("p").count())
+        assert Counter(map(str, found.collect())) == Counter(map(str, frame.groupBy("p").count().collect()))
+    finally:
+        spark.sql("drop table escaped")
