@@ -3,6 +3,7 @@
     python tools/crash_points.py                      everything: streams without Spark, scripts with Spark, real kills
     python tools/crash_points.py --part streams       one part
     python tools/crash_points.py --step 5             every fifth operation
+    python tools/crash_points.py --part scripts --shape stream
 
 Streams without Spark are written by processes that get a real SIGKILL. A Spark that is killed takes seconds to start again,
 so at the points of scripts the crash is simulated (tests/support/crash/script_points.py), and real processes, Python's and
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -80,11 +81,13 @@ def streams(folder: Path, step: int) -> Iterator[Point]:
         yield from local_points(shape, folder, step)
 
 
-def scripts(folder: Path, step: int) -> Iterator[Point]:
+def scripts(folder: Path, step: int, names: Sequence[str]) -> Iterator[Point]:
+    """Of the shapes whose names begin like this."""
     from tests.support.crash.script_points import script_points
     from tests.support.crash.script_shapes import SHAPES
 
-    yield from script_points(_spark(folder), SHAPES, folder / "scripts", step)
+    shapes = [shape for shape in SHAPES if shape.name.startswith(tuple(names))]
+    yield from script_points(_spark(folder), shapes, folder / "scripts", step)
 
 
 def _spark(folder: Path):  # type: ignore[no-untyped-def]  # pyspark is imported where it is needed
@@ -142,6 +145,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Lets every file-system operation of every shape of write fail.")
     parser.add_argument("--part", choices=PARTS, action="append", help="streams, scripts or kills; all by default")
     parser.add_argument("--step", type=int, default=1, help="try every Nth operation")
+    parser.add_argument("--shape", action="append", help="shapes of scripts whose names begin so; all by default")
     parser.add_argument("--kills", type=int, default=6, help="real kills of each of two scripts")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -155,7 +159,7 @@ def main() -> int:
             if part == "streams":
                 report.take(part, streams(folder / "streams", given.step))
             elif part == "scripts":
-                report.take(part, scripts(folder, given.step))
+                report.take(part, scripts(folder, given.step, given.shape or ("",)))
             else:
                 report.take(part, kills(folder, given.kills))
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unshuffle.catalog.files import DataFile, HashedTuple, absolute, data_files
+from unshuffle.catalog.files import DataFile, HashedTuple, absolute, data_files, file_system
 
 
 def test_files_below_a_link_are_named_as_they_were_asked_for(tmp_path: Path) -> None:
@@ -26,3 +26,15 @@ def test_a_tuple_that_is_hashed_once_is_found_like_any_other() -> None:
     assert HashedTuple.of(hashed) is hashed
     assert {listed: "found"}[hashed] == {hashed: "found"}[listed] == "found"
     assert hashed != HashedTuple.of(listed[:1])
+
+
+def test_only_a_uri_has_escaped_characters(tmp_path: Path) -> None:
+    """Spark escapes characters in the names of folders, and Hadoop writes these names as they are behind `file:`."""
+    (tmp_path / "p=a%2Fb").mkdir()
+    (tmp_path / "p=a%2Fb" / "a.parquet").touch()
+    for path in (str(tmp_path), f"file:{tmp_path}"):
+        (found,) = data_files([path], path)
+        system, inner = file_system(found.path)
+        assert system.get_file_info(inner).is_file
+        assert absolute(found.path) == f"{tmp_path}/p=a%2Fb/a.parquet"
+    assert absolute(f"file://{tmp_path}/p=a%252Fb") == f"{tmp_path}/p=a%2Fb"

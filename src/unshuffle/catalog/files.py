@@ -73,8 +73,9 @@ def for_spark(paths: Iterable[str]) -> list[str]:
 
 
 def _local(path: str) -> str:
-    """A `file:` URI as a local path. Links stay as they are: Spark lists files by the names they were asked for."""
-    return unquote(re.sub(r"^file:(//[^/]*)?", "", path)) if path.startswith("file:") else path
+    """A path or URI of a local file as the operating system writes it. Characters are escaped in a URI, `file://`, but not in
+    Hadoop's own spelling, `file:/`. Links stay as they are: Spark lists files by the names they were asked for."""
+    return unquote(re.sub(r"^file://[^/]*", "", path)) if path.startswith("file://") else path.removeprefix("file:")
 
 
 def without_scheme(path: str) -> str:

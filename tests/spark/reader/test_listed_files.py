@@ -84,3 +84,39 @@ def test_a_table_below_a_link_has_its_folders(spark: SparkSession, table: Path) 
     assert scan.parts is not None
     assert scan.bounds is not None
     assert joined(session, frame) == expected(frame)
+
+
+def test_a_table_whose_files_only_spark_lists_has_their_size(spark: SparkSession, tmp_path: Path) -> None:
+    """The catalog says that a table in folders has 8 EiB, and plans for so much data have thousands of partitions."""
+    spark.sql("create table far_parts (id bigint, p int) using parquet partitioned by (p)")
+    try:
+        session, frame = Session(spark), spark.sql("select p, id from far_parts")
+        assert scan_of(session, frame).files.bytes == 0
+        spark.sql("insert into far_parts select id, id % 2 from range(100)")
+        spark.sql(f"alter table far_parts add partition (p = 7) location '{tmp_path / 'far'}'")
+        spark.sql("insert into far_parts values (100, 7)")
+        frame = spark.table("far_parts")
+        scan = scan_of(session, frame)
+        assert scan.parts is None
+        assert 0 < scan.files.bytes < 10_000
+        assert len(session.optimize(frame.groupBy("p").count()).collect()) == 3
+    finally:
+        spark.sql("drop table far_parts")
+
+
+@pytest.mark.parametrize("is_catalog", [True, False], ids=("catalog", "path"))
+def test_folders_with_escaped_names_are_read_in_place(spark: SparkSession, tmp_path: Path, is_catalog: bool) -> None:
+    spark.sql(
+        f"create table escaped (id bigint, p string) using parquet partitioned by (p) location '{tmp_path / 'e'}'"
+    )
+    try:
+        spark.sql("insert into escaped values (1, 'é/x=1%'), (2, '50%'), (3, 'a '), (4, null), (5, 'a'), (6, '%2F')")
+        session = Session(spark)
+        frame = spark.table("escaped") if is_catalog else spark.read.parquet(str(tmp_path / "e"))
+        scan = scan_of(session, frame)
+        assert scan.files.rows == 6
+        assert scan.parts is not None
+        found = session.optimize(frame.groupBy("p").count())
+        assert Counter(map(str, found.collect())) == Counter(map(str, frame.groupBy("p").count().collect()))
+    finally:
+        spark.sql("drop table escaped")

@@ -15,12 +15,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from tests.support.hunt.draw import Draw
 from tests.support.hunt.frames import Frames
+from tests.support.hunt.plans import WITHOUT_EXCHANGES
 from tests.support.hunt.queries import Partition, Queries
 from tests.support.hunt.schemas import Table, tables
 from unshuffle import Session
 from unshuffle.explore.rules import RULE_NAMES
 
 SEEDS_PER_TABLES = 16
+EXCLUDED = ("PushDownPredicates", "ColumnPruning", "ConstantFolding", "CollapseProject", "InferFiltersFromConstraints",
+            "PushPredicateThroughJoin", "CombineUnions", "RemoveRedundantAliases", "NullPropagation")  # fmt: skip
 SETTINGS = {
     "spark.sql.ansi.enabled": ["true", "false"],
     "spark.sql.caseSensitive": ["false", "true"],
@@ -35,6 +38,31 @@ SETTINGS = {
     "spark.sql.session.timeZone": ["UTC", "America/Los_Angeles", "Asia/Kathmandu"],
     "spark.sql.adaptive.enabled": ["true", "false"],
     "spark.sql.shuffle.partitions": ["2", "1", "3", "5"],
+}
+# What these change is how Spark plans and reads, never what a query means.
+PLANNING = {
+    "spark.sql.autoBroadcastJoinThreshold": ["10485760", "-1", "200"],
+    "spark.sql.join.preferSortMergeJoin": ["true", "false"],
+    "spark.sql.exchange.reuse": ["true", "false"],
+    "spark.sql.sources.bucketing.enabled": ["true", "false"],
+    "spark.sql.bucketing.coalesceBucketsInJoin.enabled": ["false", "true"],
+    "spark.sql.parquet.enableVectorizedReader": ["true", "false"],
+    "spark.sql.parquet.filterPushdown": ["true", "false"],
+    "spark.sql.files.maxPartitionBytes": ["134217728", "300"],
+    "spark.sql.requireAllClusterKeysForCoPartition": ["true", "false"],
+    "spark.sql.requireAllClusterKeysForDistribution": ["false", "true"],
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": ["true", "false"],
+    "spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly": ["true", "false"],
+    "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": ["10GB", "0"],
+    "spark.sql.adaptive.coalescePartitions.enabled": ["true", "false"],
+    "spark.sql.adaptive.forceOptimizeSkewedJoin": ["false", "true"],
+    "spark.sql.cbo.enabled": ["false", "true"],
+    "spark.sql.constraintPropagation.enabled": ["true", "false"],
+    "spark.sql.inMemoryColumnarStorage.batchSize": ["10000", "3"],
+    "spark.sql.optimizer.excludedRules": [
+        "",
+        *(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in EXCLUDED),
+    ],
 }
 # Most cases run interpreted: generated code takes half of the time of a query over few rows. Not those of strings with a
 # collation: interpreted, Spark's own MAX of such strings keeps bytes of a row that is overwritten.
@@ -93,17 +121,25 @@ def case_of(seed: int, simple: frozenset[str] = frozenset()) -> Case:
     partition = Queries(known, settings).partition(draw.at("partition")) if kind == "sql" and seed % 4 == 1 else None
     without = tuple(sorted(draw.at("without").some(sorted(RULE_NAMES), 0, 6)))
     costs = 10 * draw.at("costs").number(0, 1_000_000)
+    if any(each.following for each in known) and draw.at("in place").chance(0.6):
+        costs += WITHOUT_EXCHANGES
     paths = tuple(each for each in (*of_tables, *draw.seen) if "/" in each)
     return Case(seed, kind, text, is_ordered, known, settings, without, costs, partition, paths)
 
 
 def _settings(draw: Draw) -> dict[str, str]:
     """Spark's defaults, most of them; a setting that is drawn as it is anyway is left out."""
-    drawn = {name: draw.at("setting").pick(values) for name, values in SETTINGS.items()}
-    changed = {
-        name: value for name, value in drawn.items() if value != SETTINGS[name][0] and draw.at("changed").chance(0.4)
-    }
+    changed = _changed(draw, SETTINGS, 0.4)
+    if draw.at("planning").chance(0.5):
+        changed |= _changed(draw.at("planning"), PLANNING, 0.25)
     return changed | (INTERPRETED if draw.at("interpreted").chance(0.75) else {})
+
+
+def _changed(draw: Draw, settings: dict[str, list[str]], share: float) -> dict[str, str]:
+    drawn = {name: draw.at("setting").pick(values) for name, values in settings.items()}
+    return {
+        name: value for name, value in drawn.items() if value != settings[name][0] and draw.at("changed").chance(share)
+    }
 
 
 @contextmanager
@@ -120,7 +156,7 @@ def stored(spark: SparkSession, tables: tuple[Table, ...], folder: Path) -> Iter
 
 
 def execute(spark: SparkSession, statement: str) -> None:
-    if statement.startswith("session."):
+    if statement.startswith(("session.", "spark.")):
         exec(statement, {"spark": spark, "session": Session(spark)})
     else:
         spark.sql(statement)

@@ -25,11 +25,14 @@ from unshuffle.explore.rules import RULE_NAMES, SUPER_OPERATOR_NAMES
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.pipeline import Pipeline
 from unshuffle.plan.logical import Script
-from unshuffle.plan.physical import Exchange, PhysicalPlan, RunCombine, RunProcess, RunReduce
+from unshuffle.plan.physical import Exchange, FileScan, PhysicalPlan, RunCombine, RunProcess, RunReduce
 from unshuffle.plan.physical.registry import OPERATORS
 from unshuffle.target import Target
 
 FACTORS = (0.001, 0.1, 1.0, 10.0, 1000.0)
+WITHOUT_EXCHANGES = (
+    10**8
+)  # from this seed on, exchanges cost so much that stored rows are read in place where they can be
 MACHINES = machines(partition_bytes=1e6)
 # Only scripts have these, and only scripts have several outputs.
 OF_SCRIPTS = {each.__name__ for each in (RunCombine, RunProcess, RunReduce)} | {"several_outputs"}
@@ -61,6 +64,8 @@ def _kind(node: PhysicalPlan) -> str:
     """An operator's name, and in which of its ways it runs."""
     operator = node.operator
     how = type(operator.how).__name__ if isinstance(operator, Exchange) else node.alternative
+    if isinstance(operator, FileScan) and operator.readers is not None:
+        how = "by bounds" if operator.bounded_by is not None else "as stored"
     return " ".join(filter(None, (type(operator).__name__, getattr(operator, "phase", ""), how)))
 
 
@@ -121,6 +126,8 @@ def other_costs(seed: int) -> Iterator[None]:
     draw = Random(seed)
     machine = draw.choice(MACHINES)
     formulas = {operator: _scaled(formula, draw.choice(FACTORS)) for operator, formula in model.FORMULAS.items()}
+    if seed >= WITHOUT_EXCHANGES:
+        formulas[Exchange] = _scaled(model.FORMULAS[Exchange], FACTORS[-1] ** 2)
     with patch.object(model, "FORMULAS", formulas), patch("unshuffle.connection.this_machine", lambda: machine):
         yield
 

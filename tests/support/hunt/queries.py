@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.support.hunt.draw import Draw
 from tests.support.hunt.expressions import aggregate, any_value, can_be_key, condition, is_orderable, value
+from tests.support.hunt.in_parts import InParts
 from tests.support.hunt.one_input import OneInput
 from tests.support.hunt.rare import Rare
 from tests.support.hunt.relations import Relation, Relations, Select, select
@@ -51,6 +52,7 @@ class Queries:
     def __init__(self, tables: Sequence[Table], settings: dict[str, str]) -> None:
         self._relations = Relations(tables, settings)
         self._one_input, self._rare = OneInput(self._relations), Rare(self._relations)
+        self._in_parts = InParts(self._relations)
         self._settings = settings
 
     def query(self, draw: Draw) -> Select:
@@ -98,6 +100,8 @@ class Queries:
     def _select(self, draw: Draw, depth: int) -> Select:
         if draw.at("rare").chance(0.08):
             return self._rare.select(draw.at("rare")) or self._plain(draw.at("select"), depth)
+        if self._relations.in_parts and draw.at("in parts").chance(0.6):
+            return self._in_parts.select(draw.at("in parts"))
         if draw.at("one input").chance(0.4):
             return self._one_input.select(draw.at("one input")) or self._plain(draw.at("select"), depth)
         shapes = [self._plain, self._grouped, self._grouped, self._distinct, self._window, self._set]

@@ -29,8 +29,11 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
+    """The first `following` columns follow the parts of a table, see `parts`."""
+
     text: str
     columns: tuple[Column, ...]
+    following: int = 0
 
 
 class Relations:
@@ -39,6 +42,7 @@ class Relations:
     def __init__(self, tables: Sequence[Table], settings: dict[str, str]) -> None:
         self._known = [Relation(each.name, each.columns) for each in tables]
         self._files = [Relation(each.name, each.columns) for each in tables if each.is_files]
+        self.in_parts = [Relation(each.name, each.columns, each.following) for each in tables if each.following]
         self._settings = settings
         self._numbers = count(1)
 
@@ -61,7 +65,7 @@ class Relations:
         """A table under a new alias."""
         alias = self.new("r")
         columns = (Column(f"{alias}.{self._spelled(draw, each.name)}", each.kind, each.type) for each in table.columns)
-        return Relation(f"{table.text} as {alias}", tuple(columns))
+        return Relation(f"{table.text} as {alias}", tuple(columns), table.following)
 
     def values(self) -> Relation:
         alias = self.new("v")

@@ -5,7 +5,7 @@ to the type. Catalog tables may be partitioned, bucketed or both; other tables a
 cached views. CHAR and VARCHAR exist in catalog tables only. Some tables have a column that is a key, and one that depends on
 another; some have hundreds of rows.
 
-A statement is SQL, or Python over `session` and `spark` if it begins with `session.`.
+A statement is SQL, or Python over `session` and `spark` if it begins with `session.` or `spark.`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.support.hunt.draw import Draw
+from tests.support.hunt.parts import parts
 
 TYPES = {
     "int": ["int", "bigint", "tinyint", "smallint"],
@@ -109,6 +110,7 @@ MANY = {
     "text": ["concat('k', id % 13)", "if(id % 10 > 0, 'a', concat('é', id % 7))"],
 }
 MANY_ROWS = 300
+LETTERS = "abcd"  # with which the names of a table's columns begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +130,24 @@ class Table:
     drop: tuple[str, ...]
     declared: tuple[str, ...] = ()  # Python over `session`
     is_files: bool = False
+    following: int = 0  # the first so many columns follow the table's parts, see `parts`
 
 
 def tables(draw: Draw) -> list[Table]:
-    return [table(draw.at("table"), f"t{i}") for i in range(draw.number(2, 4))]
+    """Some cases have tables in parts mostly, others none."""
+    share = draw.at("parts").pick([0.0, 0.8])
+    return [_any_table(draw.at("table"), i, share) for i in range(draw.number(2, 4))]
+
+
+def _any_table(draw: Draw, number: int, share: float) -> Table:
+    return table_in_parts(draw, f"t{number}") if draw.chance(share) else table(draw, f"t{number}")
+
+
+def table_in_parts(draw: Draw, name: str) -> Table:
+    made = parts(draw.at("parts"), name, LETTERS[int(name[1:])])
+    columns = tuple(Column(*each) for each in made.columns)
+    is_files = not any(each.startswith("cache") for each in made.statements)
+    return Table(name, columns, made.statements, made.drop, made.declared, is_files, made.following)
 
 
 def table(draw: Draw, name: str) -> Table:
@@ -168,7 +184,7 @@ def _declared(draw: Draw, name: str, columns: tuple[Column, ...]) -> tuple[str, 
 def _columns(draw: Draw, table: str, storage: str) -> tuple[Column, ...]:
     every = [each for each in TYPES if storage != "stream" or each not in NOT_IN_STREAMS]
     kinds = ["int", "int", "text", *(draw.at("kind").pick(every) for _ in range(draw.number(1, 5)))]
-    letter = "abcd"[int(table[1:])]
+    letter = LETTERS[int(table[1:])]
     found = []
     for i, kind in enumerate(kinds):
         types = [each for each in TYPES[kind] if storage in CATALOG or "char" not in each]

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 SESSION_CLASS = "org.apache.spark.sql.classic.SparkSession"
 _CLEANER_SECONDS = 0.5  # Spark deletes files and forgets sessions in a thread of its own, after a collection
 _COLLECTIONS = 20  # at most; what a finalizer or Spark's cleaner releases is collected the next time
+_EQUAL = 4  # collections in a row that release nothing: Spark's cleaner drops copied tables within about a second
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _settled_heap(spark: SparkSession) -> int:
     for _ in range(_COLLECTIONS):
         java.java.lang.System.gc()
         used.append(int(memory.getHeapMemoryUsage().getUsed()))
-        if len(used) >= 3 and used[-1] > 0.99 * used[-2]:
+        if len(used) > _EQUAL and used[-1] > 0.99 * used[-1 - _EQUAL]:
             break
         time.sleep(_CLEANER_SECONDS)
     return used[-1]

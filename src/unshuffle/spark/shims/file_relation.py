@@ -100,7 +100,7 @@ public class FileRelations {
     BucketSpec buckets = source.bucketSpec().isDefined() ? (BucketSpec) source.bucketSpec().get() : null;
     found.put("buckets", Integer.valueOf(buckets == null ? 0 : buckets.numBuckets()));
     found.put("bucket_columns", buckets == null ? new ArrayList() : texts(buckets.bucketColumnNames().iterator()));
-    found.put("bytes", Long.valueOf(source.sizeInBytes()));
+    found.put("bytes", Long.valueOf(listed(source).sizeInBytes()));
     CatalogTable table = relation.catalogTable().isDefined() ? (CatalogTable) relation.catalogTable().get() : null;
     found.put("table", table == null ? null : texts(table.identifier().nameParts().iterator()));
     return new ObjectMapper().writeValueAsString(found);
@@ -113,11 +113,14 @@ public class FileRelations {
   }
 
   public Object listing(LogicalRelation relation) throws Exception {
-    FileIndex index = ((HadoopFsRelation) relation.relation()).location();
-    if (index instanceof CatalogFileIndex) {
-      index = ((CatalogFileIndex) index).filterPartitions(PythonUtils.toSeq(new ArrayList()));
-    }
+    FileIndex index = listed((HadoopFsRelation) relation.relation());
     return new Listing(((PartitioningAwareFileIndex) index).allFiles().iterator());
+  }
+
+  // The catalog's own index of a partitioned table lists nothing, and says that the table has 8 EiB unless ANALYZE was run.
+  static FileIndex listed(HadoopFsRelation source) {
+    if (!(source.location() instanceof CatalogFileIndex)) return source.location();
+    return ((CatalogFileIndex) source.location()).filterPartitions(PythonUtils.toSeq(new ArrayList()));
   }
 
   public static class Listing {
