@@ -38,8 +38,12 @@ _SHOWS_PARTITIONS = re.compile(
     + r'(SparkPartitionID|MonotonicallyIncreasingID|InputFileName|InputFileBlockStart|InputFileBlockLength)"'
 )
 
+# The key of `session_window`: each row has the window of its own time, and Spark's aggregate merges those that overlap. What
+# tells Spark so is in the key's metadata, which JSON omits; the name is always this one.
+_SESSION = ('"name":"session_window"', "PreciseTimestampConversion")
 
-class ShowsPartitions(Exception):
+
+class RunsWhole(Exception):
     """The whole plan must be run by Spark; the message gives the reason."""
 
 
@@ -186,10 +190,13 @@ def read(preorder: list[dict[str, Any]], root: Callable[[], Any]) -> CatalystNod
 
 
 def read_plan(plan: Any) -> CatalystNode:
-    """The tree of one of Catalyst's logical plans. Raises `ShowsPartitions` if a result depends on where rows are."""
+    """The tree of one of Catalyst's logical plans. Raises `RunsWhole` if a result depends on where rows are, or on what only
+    Spark's planner knows."""
     text: str = plan.toJSON()
     if found := _SHOWS_PARTITIONS.search(text):
-        raise ShowsPartitions(f"{found[1]}, whose result depends on how rows are partitioned")
+        raise RunsWhole(f"{found[1]}, whose result depends on how rows are partitioned")
+    if all(part in text for part in _SESSION):
+        raise RunsWhole("session_window, whose sessions are merged while rows are grouped")
     return read(json.loads(text), lambda: plan)
 
 

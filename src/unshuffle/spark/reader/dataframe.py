@@ -17,7 +17,7 @@ from unshuffle.declarations import BoundScript, Declarations
 from unshuffle.errors import UserError
 from unshuffle.plan.expressions import Ref
 from unshuffle.plan.logical import Output, Plan, Project, Script
-from unshuffle.spark.reader.catalyst_tree import CatalystNode, ShowsPartitions, read_plan
+from unshuffle.spark.reader.catalyst_tree import CatalystNode, RunsWhole, read_plan
 from unshuffle.spark.reader.plan_reader import NeedsInlining, PlanReader
 from unshuffle.spark.session import refuse_connect
 from unshuffle.spark.shims.catalyst import analyzed_plan, inline_ctes, with_cached_data
@@ -69,8 +69,8 @@ def logical_plan(
             plan = reader.read(tree).plan
         except NeedsInlining:
             plan = reader.left_to_spark(tree, "common table expressions that cannot be inlined").plan
-    except (Py4JError, RecursionError, ShowsPartitions) as error:
-        reason = str(error) if isinstance(error, ShowsPartitions) else "a plan that cannot be read from Python"
+    except (Py4JError, RecursionError, RunsWhole) as error:
+        reason = str(error) if isinstance(error, RunsWhole) else "a plan that cannot be read from Python"
         reader = PlanReader(spark, catalog, declarations, numbers, is_inlined=True)
         plan = reader.left_to_spark(CatalystNode.of(analyzed), reason).plan
     script = Script((Output(_named(plan, frame.columns, reader.columns), None),))
