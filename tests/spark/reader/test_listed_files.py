@@ -105,6 +105,7 @@ def test_a_table_whose_files_only_spark_lists_has_their_size(spark: SparkSession
 
 
 @pytest.mark.parametrize("is_catalog", [True, False], ids=("catalog", "path"))
+@pytest.mark.parametrize("is_catalog", [True, False], ids=["catalog", "path"])
 def test_folders_with_escaped_names_are_read_in_place(spark: SparkSession, tmp_path: Path, is_catalog: bool) -> None:
     spark.sql(
         f"create table escaped (id bigint, p string) using parquet partitioned by (p) location '{tmp_path / 'e'}'"
