@@ -104,7 +104,6 @@ def test_a_table_whose_files_only_spark_lists_has_their_size(spark: SparkSession
         spark.sql("drop table far_parts")
 
 
-@pytest.mark.parametrize("is_catalog", [True, False], ids=("catalog", "path"))
 @pytest.mark.parametrize("is_catalog", [True, False], ids=["catalog", "path"])
 def test_folders_with_escaped_names_are_read_in_place(spark: SparkSession, tmp_path: Path, is_catalog: bool) -> None:
     spark.sql(
