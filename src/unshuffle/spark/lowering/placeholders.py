@@ -88,9 +88,10 @@ class Placeholders:
         if self.uses_public_api:
             return self._frame_by_public_api(spark, text)
         has_opaque = bool(self.used_in(text))
+        query = self.parsed(spark, text) if has_opaque else text
         # The arguments of an opaque expression may contain subqueries, whose tables its own text does not name.
         frames = {name: frame for name, frame in self._frames.items() if has_opaque or name in text}
-        return query_over(spark, self.parsed(spark, text) if has_opaque else text, frames)
+        return query_over(spark, query, frames)
 
     def _frame_by_public_api(self, spark: SparkSession, text: str) -> DataFrame:
         """With Spark's public API, which Spark Connect has too: SQL that names DataFrames in braces."""
