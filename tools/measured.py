@@ -183,6 +183,7 @@ PARTITIONED = {
     "buckets": "tables of 8 and 12 buckets, joined on the bucket column",
     "quarter": "orders by month with shipments by ship month, one quarter",
     "months": "orders by month with shipments by ship month, all months",
+    "opposite": "monthly folders of two tables, one with most of its rows in one half of the year, one in the other",
     "skewed": "monthly LEFT JOIN daily folders, one month with 60 % of the rows",
 }
 
