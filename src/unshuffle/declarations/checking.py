@@ -165,7 +165,7 @@ class ConstraintChecker:
 
 def _files_to_read(declared: DeclaredConstraint, scan: Scan) -> list[DataFile]:
     """The files whose rows the constraint is about."""
-    listed = files.scanned_files(scan.files.paths, scan.files.base)
+    listed = files.data_files(scan.files.paths, scan.files.base)
     if not isinstance(declared.constraint, DeclaredPartitions):
         return listed
     paths = [files.absolute(file.path) for file in listed]

@@ -294,6 +294,7 @@ API: dict[str, Make] = {
     "unpivot": lambda f: (
         f["t"].unpivot(["s"], [F.col("id"), F.col("k").cast("bigint")], "name", "value").where("value > 1")
     ),
+    "unpivot of numbers": lambda f: f["t"].unpivot("id", ["k", "x"], "var", "val"),
     "repartition below a grouping": lambda f: f["t"].repartition(3, "k").where("id > 1").groupBy("k").count(),
     "repartition below a join": lambda f: f["u"].repartition(2).join(f["w"].repartition(3).select("k"), "k"),
     "pivot of filters": lambda f: f["t"].groupBy("k").agg(F.sum(F.when(F.col("s") == "", F.col("id")))),

@@ -213,7 +213,7 @@ def bind_table(
     if Path(paths[0]).suffix == ".ss":
         return stored.stream(paths[0], name, None)
     try:
-        return stored.parquet(name, paths, None, None)
+        return stored.parquet(name, paths, None, None, is_read=False)
     except FileProblem as problem:
         hint = (
             "for files in other formats, declare constraints where they are read: EXTRACT ... KEY (...) DEPENDS (...)"

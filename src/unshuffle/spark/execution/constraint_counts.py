@@ -20,7 +20,7 @@ from unshuffle.catalog.constraints.counterexamples import (
     differing_text,
     repeated_text,
 )
-from unshuffle.catalog.files import absolute, scanned_files
+from unshuffle.catalog.files import absolute, data_files
 from unshuffle.catalog.schema import Column
 from unshuffle.declarations import DeclaredConstraint
 from unshuffle.errors import InternalError, UnshuffleError
@@ -101,7 +101,7 @@ def _contradicting(declared: DeclaredConstraint, parts: Sequence[PartCondition])
     scan = rowset.child if isinstance(rowset, Project) else rowset
     if not isinstance(scan, Scan):
         raise InternalError(f"{declared.constraint} is declared on an operator, not on files")
-    listed = [(file.path, absolute(file.path)) for file in scanned_files(scan.files.paths, scan.files.base)]
+    listed = [(file.path, absolute(file.path)) for file in data_files(scan.files.paths, scan.files.base)]
     named = {column.name: Ref(column) for column in rowset.columns}
     for at, part in enumerate(parts):
         paths = tuple(path for path, place in listed if part.covers(place))

@@ -68,10 +68,14 @@ class StoredData:
             self.scans[key] = self._with_declared_constraints(scan)
         return self._with_new_columns(self.scans[key])
 
-    def parquet(self, name: str, paths: tuple[str, ...], base: str | None, span: Span | None) -> Scan:
-        """All columns of Parquet files as they are stored, with their statistics and constraints."""
+    def parquet(
+        self, name: str, paths: tuple[str, ...], base: str | None, span: Span | None, is_read: bool = True
+    ) -> Scan:
+        """All columns of Parquet files as they are stored, with their statistics and constraints. Files that are declared and
+        not read may be in any folder below the path."""
         # Spark skips empty files, though they are not Parquet.
-        data_files = [file for file in files.scanned_files(paths, base) if file.size]
+        found = files.scanned_files(paths, base) if is_read else files.data_files(paths, base)
+        data_files = [file for file in found if file.size]
         if not data_files:
             raise FileProblem(f"{', '.join(paths)} holds no files", span)
         _refuse_streams(data_files, span)
