@@ -10,7 +10,6 @@ from unshuffle.catalog.constraints.constraint import AnyConstraint, DeclaredDepe
 from unshuffle.catalog.schema import Column, Dependency, Key
 from unshuffle.errors import Span
 from unshuffle.frozen import dataclass
-from unshuffle.plan.declared_buckets import with_declared_buckets
 from unshuffle.plan.facts import facts_of_tree
 from unshuffle.plan.logical import Project, Scan, Script, TableScan
 
@@ -61,6 +60,8 @@ def with_facts(rowset: Leaf, constraints: Iterable[AnyConstraint]) -> Leaf:
             case DeclaredDependency(determinant, dependent):
                 dependencies.append(Dependency(_columns_of(rowset, determinant), _columns_of(rowset, dependent)))
             case DeclaredPartitions(parts) if isinstance(rowset, Scan) and rowset.bounds is not None:
+                from unshuffle.plan.declared_buckets import with_declared_buckets  # few declare buckets
+
                 rowset = with_declared_buckets(replace(rowset, bounds=rowset.bounds.narrowed(parts)), parts)
     if not keys and not dependencies:
         return rowset

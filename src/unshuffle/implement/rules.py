@@ -20,12 +20,12 @@ from unshuffle.implement.dynamic_pruning import possible_pruning
 from unshuffle.implement.spark_ordering import can_stream, is_hashed
 from unshuffle.partitions import KeyColumn, KeyHistogram, histogram_of_column
 from unshuffle.plan import logical, physical
+from unshuffle.plan.bucketed_scans import read_by_buckets
 from unshuffle.plan.expressions import AggregateCall, Call, Ref, Subquery
 from unshuffle.plan.expressions import walk as parts
 from unshuffle.plan.facts import joined
 from unshuffle.plan.physical import PhysicalOperator
 from unshuffle.plan.predicates import join_condition
-from unshuffle.plan.stored_tables import read_by_buckets
 from unshuffle.properties import (
     Delivered,
     Dependencies,

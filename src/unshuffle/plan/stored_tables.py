@@ -21,6 +21,7 @@ from unshuffle.catalog.parquet_files import ParquetContents
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import KeyColumn, KeyHistogram, KeyOrder, histogram_of_partitions, interval_of_value
+from unshuffle.plan.bucketed_scans import read_by_buckets
 from unshuffle.plan.folder_values import columns_named, folder_values, have_names
 from unshuffle.plan.logical import Scan, StoredParts
 from unshuffle.properties import Delivered, HashFunction, Partitioned, RangeFunction, RangeKey, Sorted
@@ -185,20 +186,6 @@ def _buckets(
     # In the order of its folders a file can be skipped, though the rows of a bucket are in no order.
     clustered_by, sorted_by = tuple(map(SortedName, names)), tuple(map(SortedName, folders))
     return TableLayout(schema, clustered_by, function, sorted_by, tuple(StoredPartition(tuple(each)) for each in parts))
-
-
-def read_by_buckets(scan: Scan) -> Scan | None:
-    """The scan of a table by its buckets instead of its folders; None if it has none, or reads not all of their columns."""
-    if scan.buckets is None:
-        return None
-    layout = scan.buckets.layout
-    columns = columns_named(scan, [each.name for each in layout.clustered_by])
-    if columns is None:
-        return None
-    delivered = Delivered(Partitioned(layout.function, columns))
-    return replace(
-        scan, layout=delivered, stored=delivered, parts=scan.buckets, buckets=None, spread=None, spread_on=()
-    )
 
 
 def _with_layout(scan: Scan, layout: TableLayout, columns: tuple[Column, ...], folder_columns: tuple[str, ...]) -> Scan:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from unshuffle.catalog.schema import Column
 from unshuffle.frozen import dataclass
 from unshuffle.plan import physical
+from unshuffle.plan.bucketed_scans import read_by_buckets
 from unshuffle.plan.logical import Scan
 from unshuffle.plan.physical import PhysicalPlan
-from unshuffle.plan.stored_tables import read_by_buckets
 from unshuffle.properties import HashFunction, Partitioned
 
 _KEEP = (physical.Filter, physical.Project, physical.HashJoin, physical.MergeJoin)
