@@ -78,14 +78,14 @@ class MachineConstants:
     )
     unfixed_row: float = constant(200e-9, _PER_ROW, "more, for a state that is a string or a struct", CALIBRATED)
     new_group: float = constant(150e-9, "seconds per group on one core", "emit a group from a hash table", CALIBRATED)
-    build_row: float = constant(80e-9, _PER_ROW, "insert into the hash table of a join", CALIBRATED)
+    build_row: float = constant(80e-9, _PER_ROW, "insert into the hash table of a join", BY_HAND)
     probe_row: float = constant(65e-9, _PER_ROW, "look up in the hash table of a join", CALIBRATED)
     row_key_row: float = constant(
-        15e-9, _PER_ROW, "more for a look-up or an insert, if the keys of a join are not one integer", CALIBRATED
+        15e-9, _PER_ROW, "more for a look-up or an insert, if the keys of a join are not one integer", BY_HAND
     )
-    text_key_row: float = constant(60e-9, _PER_ROW, "more in a hash or merge join, if a key is a string", CALIBRATED)
+    text_key_row: float = constant(60e-9, _PER_ROW, "more in a hash or merge join, if a key is a string", BY_HAND)
     missed_row: float = constant(
-        330e-9, _PER_ROW, "more for a look-up in a hash table of a join, if it misses the cache", CALIBRATED
+        330e-9, _PER_ROW, "more for a look-up in a hash table of a join, if it misses the cache", BY_HAND
     )
     unmatched_row: float = constant(250e-9, _PER_ROW, "more, if the table records which rows matched", CALIBRATED)
     merge_row: float = constant(50e-9, _PER_ROW, "a merge join, for each row of both inputs", CALIBRATED)
@@ -114,7 +114,7 @@ class MachineConstants:
 
     partition_bytes: float = constant(64e6, "bytes", "the ideal size of a partition", CHOSEN)
     cache_bytes: float = constant(
-        6e6, "bytes", "of the processor's cache for each task: a hash table up to this size stays in it", CALIBRATED
+        6e6, "bytes", "of the processor's cache for each task: a hash table up to this size stays in it", BY_HAND
     )
     task_memory: float = constant(400e6, "bytes", "a task holds this before it spills", CHOSEN)
     broadcast_bytes: float = constant(512e6, "bytes", "more is never broadcast", CHOSEN)

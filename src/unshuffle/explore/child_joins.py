@@ -21,22 +21,18 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.constants import THRESHOLDS
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import ChildJoin, KeyInterval, SizedPart, Sizes, child_joins
 from unshuffle.plan.expressions import Call, Cast, Literal, Ref, connect
 from unshuffle.plan.logical import Filter, Join, Plan, Project, Scan, SetKind, SetOperation, expressions_of
-from unshuffle.plan.movable_conditions import movable_columns
+from unshuffle.plan.movable_conditions import FILTERS_LEFT, FILTERS_RIGHT, movable_columns
 from unshuffle.plan.part_bounds import ColumnBounds
 from unshuffle.plan.predicate_intervals import NULLS, compare_as_literals, condition_within
 from unshuffle.plan.predicates import is_deterministic, join_condition
 from unshuffle.plan.rebuild import with_inputs
 from unshuffle.search.memo import Group, Memo, as_group, input_groups
-
-KEEPS_UNMATCHED_LEFT = (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI)
-KEEPS_UNMATCHED_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
 
 
 def union_of_child_joins(plan: Plan, memo: Memo) -> Iterator[Plan]:
@@ -158,7 +154,7 @@ def _union(plan: Join, left: _Side, right: _Side, memo: Memo) -> Plan | None:
     # Rows whose value is NULL match nothing. They are where most parts of their side are read anyway.
     left_nulls = max((each for each in found if each.sizes is not Sizes.RIGHT_ALONE), key=left.bytes_in)
     right_nulls = max((each for each in found if each.sizes is not Sizes.LEFT_ALONE), key=right.bytes_in)
-    keeps = plan.kind in KEEPS_UNMATCHED_LEFT, plan.kind in KEEPS_UNMATCHED_RIGHT
+    keeps = plan.kind not in FILTERS_LEFT, plan.kind not in FILTERS_RIGHT
     inputs = tuple(
         _child(plan, each, (left, right), (keeps[0] and each is left_nulls, keeps[1] and each is right_nulls), memo)
         for each in found
@@ -171,9 +167,9 @@ def _has_rows(plan: Join, sizes: Sizes) -> bool:
     """Whether a child join can have rows. One without a side that could match has unmatched rows only."""
     match sizes:
         case Sizes.LEFT_ALONE:
-            return plan.kind in KEEPS_UNMATCHED_LEFT
+            return plan.kind not in FILTERS_LEFT
         case Sizes.RIGHT_ALONE:
-            return plan.kind in KEEPS_UNMATCHED_RIGHT
+            return plan.kind not in FILTERS_RIGHT
     return True
 
 

@@ -59,11 +59,6 @@ def analyzed_plan(frame: DataFrame) -> Any:
     return query_execution(frame).analyzed()
 
 
-def attributes_of(frame: DataFrame) -> list[Any]:
-    """The attributes of a DataFrame's analyzed plan."""
-    return items_of(analyzed_plan(frame).output())
-
-
 # --------------------------------------------------------------------------------------------------------------- plans
 
 
