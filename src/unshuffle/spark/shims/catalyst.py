@@ -12,7 +12,6 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 from unshuffle.frozen import dataclass
 from unshuffle.spark.shims.gateway import (
-    items_of,
     java_class,
     java_session,
     scala_map,
