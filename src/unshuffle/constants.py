@@ -245,6 +245,9 @@ class SearchLimits:
         "what a solved goal says about stricter ones: partition counts are rules of thumb",
         CHOSEN,
     )
+    raised_limit: float = constant(
+        4.0, "of the last limit", "the limit at which a failed goal is searched again", CHOSEN
+    )
     smaller_partition: float = constant(1 - 1e-9, "of the largest partition", "strictly smaller", CHOSEN)
 
 

@@ -123,7 +123,7 @@ def _carried_requirements(context: _Context, alternative: Alternative, carried: 
     # A lower bound whatever is required of the carried input.
     bounds = (
         implementation.share(place)
-        * (child.lower_bounds[Shape.ANY] if place == carried else lower_bound(child, own[place]))
+        * (child.lower_bounds[Shape.ANY] if place == carried else lower_bound(child, own[place], context.search.model))
         for place, child in enumerate(implementation.inputs)
     )
     if implementation.own_lower_bound + sum(bounds) >= context.limit:

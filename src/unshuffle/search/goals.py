@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unshuffle.constants import SEARCH
 from unshuffle.frozen import dataclass
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import Clustered, RangeOrdered, Required
-from unshuffle.search.lower_bounds import Shape, shape_required
+from unshuffle.search.lower_bounds import Shape, StartsTasks, least_startup, shape_required
 from unshuffle.search.requirement_pushdown import simplified
 from unshuffle.search.trace import Trace
 
@@ -26,6 +27,10 @@ class Goal:
     def lower_bound(self) -> float:
         """No plan of this goal, or of a stricter one, costs less."""
         return self.best.cost if self.best is not None else self.exhausted
+
+    def next_limit(self, limit: float) -> float:
+        """The limit of a search that is asked for plans below `limit`: after a search that failed, a much higher one."""
+        return max(limit, SEARCH.raised_limit * self.exhausted)
 
     def settle(self, best: PhysicalPlan | None, searched: float, limit: float) -> PhysicalPlan | None:
         """Records the outcome of a search for plans that cost less than `searched`. Returns the plan if it costs less than
@@ -64,8 +69,12 @@ def unsorted_lower_bound(goals: Goals, required: Required) -> float:
     return weaker.lower_bound if weaker is not None else 0.0
 
 
-def lower_bound(group: Group, required: Required) -> float:
+def lower_bound(group: Group, required: Required, model: StartsTasks) -> float:
     """A lower bound on the cost of a requirement, without a search."""
+    return max(_known_lower_bound(group, required), least_startup(required, model))
+
+
+def _known_lower_bound(group: Group, required: Required) -> float:
     goal: Goal | None = group.goals.get(required)
     if goal is not None:
         return max(group.lower_bounds[goal.shape], goal.lower_bound)

@@ -20,6 +20,8 @@ from unshuffle.properties import (
     Broadcast,
     BroadcastTo,
     Clustered,
+    Exactly,
+    ExactlyPrefix,
     FullMerge,
     Partitioned,
     PrefixPartitioned,
@@ -53,6 +55,10 @@ class LowerBound(Protocol):
     def lower_bound(
         self, operator: PhysicalOperator, inputs: Sequence[SizeEstimate], output: SizeEstimate
     ) -> float: ...
+
+
+class StartsTasks(Protocol):
+    def start_tasks(self, partitions: int) -> float: ...
 
 
 _GATHER = FullMerge(RandomMerge())
@@ -95,6 +101,15 @@ def find_lower_bounds(group: Group, model: LowerBound, balanced_size: Callable[[
     ]
     exchanged = unenforced[Shape.ANY] + group.exchange_lower_bound
     group.lower_bounds = [min(bound, exchanged) for bound in unenforced]
+
+
+def least_startup(required: Required, model: StartsTasks) -> float:
+    """A lower bound on the cost of a requirement: whatever delivers a layout has started a task for each partition."""
+    match required.partitioning:
+        case Exactly(layout=layout) | ExactlyPrefix(layout=layout):
+            return model.start_tasks(layout.function.partitions)
+        case _:
+            return 0.0
 
 
 def raise_lower_bounds(group: Group, required: Required, best: PhysicalPlan) -> None:

@@ -6,9 +6,9 @@ A goal is a group and the properties required of it. Its winner is the cheapest 
     sorted      a sort over the winner of the same goal without its order
     exchanged   an exchange over an unenforced plan of the same group, sorted or not
 
-Winners are kept. A goal that failed is searched again only for a higher limit (branch-and-bound), and then without a limit,
-so no goal is searched more than twice. Everything is tried in a fixed order and only a strictly cheaper plan replaces a
-winner, so the same query always gets the same plan.
+Winners are kept. A goal that failed is searched again only for a higher limit (branch-and-bound), and then for one several
+times as high, so that no goal is searched often. Everything is tried in a fixed order and only a strictly cheaper plan
+replaces a winner, so the same query always gets the same plan.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from unshuffle.properties import (
     BroadcastTo,
     Exactly,
     ExactlyPrefix,
+    InitialPartitioning,
+    Partitioned,
+    Repartitioning,
     Required,
     Serial,
     SinglePartition,
@@ -37,7 +40,7 @@ from unshuffle.search.enforcers import ANYTHING, Enforcement
 from unshuffle.search.goals import Goal, goal_for, lower_bound, unsorted, unsorted_lower_bound
 from unshuffle.search.implementation import Implementation
 from unshuffle.search.interesting_properties import bottom_up, find_interesting_properties
-from unshuffle.search.lower_bounds import Shape, find_lower_bounds, raise_lower_bounds
+from unshuffle.search.lower_bounds import Shape, find_lower_bounds, least_startup, raise_lower_bounds
 from unshuffle.search.memo import Group
 from unshuffle.search.plan_builder import Accepts, CostEstimator, PlanBuilder, seconds_since_exchange
 from unshuffle.search.trace import Trace
@@ -103,7 +106,7 @@ class Search:
         if self._is_hopeless(group, group.goals, goal, limit):
             return None
         required = goal.required
-        searched = limit if goal.exhausted < 0 else inf
+        searched = goal.next_limit(limit)
         best, bound = None, searched
         for plan in self._plans(group, required, searched):
             if plan.cost < bound:
@@ -124,7 +127,7 @@ class Search:
         if self._is_hopeless(group, group.unenforced_goals, goal, limit):
             return None
         required = goal.required
-        searched = limit if goal.exhausted < 0 else inf
+        searched = goal.next_limit(limit)
         best, bound = None, searched
         for each in group.implementations or ():
             if each.lower_bounds[goal.shape] >= bound:
@@ -138,12 +141,12 @@ class Search:
                     best, bound = plan, plan.cost
         return goal.settle(best, searched, limit)
 
-    @staticmethod
-    def _is_hopeless(group: Group, goals: dict[Required, Goal], goal: Goal, limit: float) -> bool:
+    def _is_hopeless(self, group: Group, goals: dict[Required, Goal], goal: Goal, limit: float) -> bool:
         return (
             goal.exhausted >= limit
             or group.lower_bounds[goal.shape] >= limit
             or unsorted_lower_bound(goals, goal.required) >= limit
+            or least_startup(goal.required, self.model) >= limit
         )
 
     def _plans(self, group: Group, required: Required, limit: float) -> Iterator[PhysicalPlan]:
@@ -163,6 +166,8 @@ class Search:
         if bound <= cheapest_exchange or (self._out_of_steps() and bound < inf):
             return
         for each in self.builder.exchanges(group, required):
+            if self._starting(each) >= bound:
+                continue
             plan = self._best_exchange(group, each, required, bound)
             if plan is not None and plan.cost < bound:
                 bound = plan.cost
@@ -215,7 +220,7 @@ class Search:
         limit: float,
     ) -> PhysicalPlan | None:
         """The operator over the winners of its child requirements."""
-        bounds = [lower_bound(child, wish) for child, wish in zip(each.inputs, requirements, strict=True)]
+        bounds = [lower_bound(child, wish, self.model) for child, wish in zip(each.inputs, requirements, strict=True)]
         shares = [each.share(place) for place in range(len(bounds))]
         spent = each.own_lower_bound + sum(share * bound for share, bound in zip(shares, bounds, strict=True))
         if spent >= limit:
@@ -239,9 +244,16 @@ class Search:
 
     # --- exchanges
 
+    def _starting(self, each: Enforcement) -> float:
+        """A lower bound on the cost of a plan with this exchange: its partitions are tasks."""
+        scheme = each.how.scheme if isinstance(each.how, Repartitioning | InitialPartitioning) else None
+        return self.model.start_tasks(scheme.function.partitions) if isinstance(scheme, Partitioned) else 0.0
+
     def _best_exchange(self, group: Group, each: Enforcement, required: Required, limit: float) -> PhysicalPlan | None:
         best = None
         for plan in self._unexchanged(group, each.input, limit - group.exchange_lower_bound):
+            if plan.cost + group.exchange_lower_bound >= limit:
+                continue
             inputs = (plan, *merged_inputs(self.builder, group, plan, each))
             for candidate in (
                 self.builder.rescan(group, plan, each, required),
