@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -133,3 +134,25 @@ def test_peak_memory_is_the_maximum_over_tasks(spark: SparkSession) -> None:
     whole, quarter = peak(sorted_in(1)), peak(sorted_in(4))
     assert 400_000 * 16 < whole < spark._jvm.Runtime.getRuntime().maxMemory()  # all rows, at least 16 bytes each
     assert 100_000 * 16 < quarter < whole  # the maximum over tasks, not the sum
+
+
+def test_the_longest_task_is_a_multiple_of_the_average(spark: SparkSession) -> None:
+    from unshuffle.spark.execution.metrics import measure
+    from unshuffle.spark.shims.gateway import items_of
+
+    def slept(number: int, rows: Any) -> Any:
+        time.sleep(0.2 * (number + 1))
+        return rows
+
+    context = spark.sparkContext
+    context.addJobTag("longest")
+    with measure(spark) as measured:
+        context.parallelize(range(3), 3).mapPartitionsWithIndex(slept).count()
+    context.removeJobTag("longest")
+    store = context._jsc.sc().statusStore()
+    (job,) = context._jsc.sc().statusTracker().getJobIdsForTag("longest")
+    (stage,) = items_of(store.job(job).stageIds())
+    tasks = items_of(store.taskList(stage, 0, 10))
+    times = [task.taskMetrics().get().executorRunTime() for task in tasks]
+    assert measured.longest_task == pytest.approx(max(times) * 3 / sum(times))
+    assert measured.longest_task > 1

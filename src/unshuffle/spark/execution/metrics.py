@@ -34,6 +34,7 @@ class Measurement:
     task_seconds: float = 0.0
     cpu_seconds: float = 0.0  # of the tasks: on a busy machine they also wait
     peak_memory_bytes: int = 0  # for sorting, joining and grouping, of the task that took most at once
+    longest_task: float = 0.0  # of the stage with most work, as a multiple of its average task
 
 
 @contextmanager
@@ -59,12 +60,15 @@ def _fill(measured: Measurement, spark: SparkSession, tag: str) -> None:
         return  # a listener hangs; incomplete metrics would mislead
     jobs = set(context.statusTracker().getJobIdsForTag(tag))
     stages = {job: _stages(context, job) for job in jobs}
-    for stage in {id: data for of_job in stages.values() for id, data in of_job.items()}.values():
+    distinct = {id: data for of_job in stages.values() for id, data in of_job.items()}.values()
+    for stage in distinct:
         measured.shuffle_bytes += stage.shuffleWriteBytes()
         measured.spill_bytes += stage.diskBytesSpilled()
         measured.task_seconds += stage.executorRunTime() / 1000
         measured.cpu_seconds += stage.executorCpuTime() / 1e9
         measured.peak_memory_bytes = max(measured.peak_memory_bytes, _peak_memory(spark, context, stage))
+    if distinct:
+        measured.longest_task = _longest_task(spark, context, max(distinct, key=lambda stage: stage.executorRunTime()))
 
     def writing(of_jobs: set[int]) -> int:
         return len({id for job in of_jobs for id, data in stages[job].items() if data.shuffleWriteBytes() > 0})
@@ -95,9 +99,22 @@ def _peak_memory(spark: SparkSession, context: Any, stage: Any) -> int:
     all run at once; where it is 0, so is every task's."""
     if not stage.peakExecutionMemory():
         return 0
+    highest = _highest(spark, context, stage)
+    return int(highest.peakExecutionMemory().apply(0)) if highest is not None else 0
+
+
+def _longest_task(spark: SparkSession, context: Any, stage: Any) -> float:
+    highest, total = _highest(spark, context, stage), stage.executorRunTime()
+    if highest is None or not total:
+        return 0.0
+    return float(highest.executorRunTime().apply(0) * stage.numCompleteTasks() / total)
+
+
+def _highest(spark: SparkSession, context: Any, stage: Any) -> Any:
+    """The highest metrics of any task of a stage, if Spark still has them."""
     highest = java_array(spark, jvm(spark).double, [1.0])
     summary = context.statusStore().taskSummary(stage.stageId(), stage.attemptId(), highest)
-    return int(summary.get().peakExecutionMemory().apply(0)) if summary.isDefined() else 0
+    return summary.get() if summary.isDefined() else None
 
 
 def _executions(spark: SparkSession, jobs: set[int]) -> Iterator[tuple[set[int], int]]:
