@@ -231,17 +231,15 @@ def query_sides(spark: SparkSession, session: Session, query: str, names: Sequen
 def show(found: dict[str, list[dict[str, Any]]], console: Console) -> None:
     for suite, queries in found.items():
         sides = sides_of(queries)
-        table = Table(title=suite)
-        for heading in ("query", *(f"{side} s" for side in sides), *(f"{side} / plain" for side in sides[1:])):
-            table.add_column(heading, justify="right")
-        for heading in (*(f"{side} MB" for side in sides), "exchanges", "rows"):
+        table = Table(title=f"{suite}: {' / '.join(sides)}")
+        for heading in ("query", "seconds", "of plain Spark", "MB", "exchanges", "rows"):
             table.add_column(heading, justify="right")
         for q in queries:
             table.add_row(
                 q["name"],
-                *(f"{q[side]['best']:.2f}" for side in sides),
-                *(f"{q[side]['best'] / q['plain']['best']:.2f}" for side in sides[1:]),
-                *(f"{q[side]['shuffle_bytes'] / 1e6:,.1f}" for side in sides),
+                " / ".join(f"{q[side]['best']:.2f}" for side in sides),
+                " / ".join(f"{q[side]['best'] / q['plain']['best']:.2f}" for side in sides[1:]),
+                " / ".join(f"{q[side]['shuffle_bytes'] / 1e6:,.1f}" for side in sides),
                 " / ".join(str(q[side]["exchanges"]) for side in sides),
                 "same" if q["same_rows"] else "DIFFERENT",
             )
