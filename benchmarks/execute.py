@@ -1,12 +1,19 @@
-"""Plain Spark against unshuffle: `python benchmarks/execute.py [--suite NAME]... [--runs N] [--scale S] [--processes N]`.
+"""Plain Spark against unshuffle: `python benchmarks/execute.py [--suite NAME]... [--side NAME]... [--query N]... [--runs N]`.
 
-Suites: the CPU-hours script on generated events, and the 22 TPC-H queries with their primary keys declared. Plain Spark
-runs under its default settings (adaptive execution, broadcasts), with 8 shuffle partitions. In every run of a query the two
-sides alternate, and so does the side that starts. A side's time is the best of its runs, and ours includes binding,
-optimizing and lowering. For TPC-H, each side runs once before it is measured, because half a second is too short for a JVM
-to warm up. The rows are computed and dropped; the rows of both sides are compared once.
+Suites: the CPU-hours script on generated events, the 22 TPC-H queries with their primary keys declared, and the 99 TPC-DS
+queries without declarations. Plain Spark runs under its default settings (adaptive execution, broadcasts), with 8 shuffle
+partitions. Beside it run up to three sides:
 
-`benchmarks/results/execute.json` gets every number, `execute.png` the figures.
+    run      the query as `unshuffle run` runs it, under settings chosen for the plan
+    sql      the DataFrame of `Session.sql(text)`
+    frame    the DataFrame of `Session.optimize(spark.sql(text))`
+
+In every run of a query the sides alternate, and so does the side that starts. A side's time is the best of its runs, and
+includes reading, planning and lowering. Its overhead is what it takes until its DataFrame is there, less what that takes in
+plain Spark. For TPC-H and TPC-DS, each side runs once before it is measured, because half a second is too short for a JVM to
+warm up. The rows are computed and dropped; the rows of each side are compared with plain Spark's once, unmeasured.
+
+`benchmarks/results/execute.json` gets every number, `execute.png` the figures. A run of a few queries keeps the others.
 """
 
 from __future__ import annotations
@@ -16,7 +23,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -30,16 +38,19 @@ from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from benchmarks.side_summary import SHORT, summary  # noqa: E402
 from tools import benchmark_report  # noqa: E402
 from unshuffle import Session  # noqa: E402
+from unshuffle.errors import NotOptimizedWarning  # noqa: E402
 from unshuffle.plan.logical import Script  # noqa: E402
 from unshuffle.spark.execution import compare, results  # noqa: E402
 from unshuffle.spark.execution.metrics import Measurement, measure  # noqa: E402
-from workloads import tpch  # noqa: E402
+from workloads import tpcds, tpch  # noqa: E402
 
 DATA = ROOT / ".cache" / "benchmarks"
 TODAY = "2025-06-30"  # the last day of the CPU-hours data
-SUITES = ("cpu_hours", "tpch")
+SUITES = ("cpu_hours", "tpch", "tpcds")
+SIDES = ("run", "sql", "frame")
 Side = Callable[[], AbstractContextManager[list[DataFrame]]]
 
 
@@ -72,50 +83,81 @@ def baseline(session: Session, bind: Callable[[], Script]) -> Iterator[list[Data
     yield session.pipeline.baseline(bind()).frames
 
 
-def script_sides(session: Session, script: Path, params: dict[str, Any]) -> dict[str, Side]:
+def script_sides(session: Session, script: Path, params: dict[str, Any], name: str = "ours") -> dict[str, Side]:
     bind = partial(session.pipeline.bind_file, script, params)
-    return {"plain": partial(baseline, session, bind), "ours": partial(ours, session, bind)}
+    return {"plain": partial(baseline, session, bind), name: partial(ours, session, bind)}
 
 
 def measured(
     name: str, sides: dict[str, Side], spark: SparkSession, runs: int, console: Console, warm: bool = False
 ) -> dict[str, Any]:
-    """Runs both sides in turn, and compares their rows. With `warm`, each side has already run once."""
-    taken: dict[str, list[Measurement]] = {side: [] for side in sides}
-    for side in sides if warm else ():
-        with sides[side]() as frames:
+    """Runs all sides in turn, and compares their rows. With `warm`, each side has already run once. The first side after
+    plain Spark is the one that `ratio` tells of."""
+    names = list(sides)
+    taken: dict[str, list[_Taken]] = {side: [] for side in sides}
+    for side in names if warm else ():
+        _run(sides[side], spark)
+    for number in range(runs):
+        first = number % len(names)
+        for side in (*names[first:], *names[:first]):
+            taken[side].append(_run(sides[side], spark))
+    shown = {side: _summary(each) for side, each in taken.items()}
+    for side in names[1:]:
+        shown[side]["same_rows"] = _has_rows_of_plain(sides, side)
+        shown[side]["ratio"] = shown[side]["best"] / shown["plain"]["best"]
+        shown[side]["overhead_ms"] = round(shown[side]["ready_ms"] - shown["plain"]["ready_ms"], 1)
+    console.print(f"{name}: {'; '.join(_told(side, shown[side]) for side in sides)}")
+    same = all(shown[side]["same_rows"] for side in names[1:])
+    return {"name": name, **shown, "ratio": shown[names[1]]["ratio"], "same_rows": same}
+
+
+class _Taken:
+    """One run of a side: what Spark measured, seconds until the DataFrames were there, and the faults that were warned of."""
+
+    def __init__(self, measurement: Measurement, ready: float, faults: Sequence[str]) -> None:
+        self.measurement, self.ready, self.faults = measurement, ready, faults
+
+
+def _run(side: Side, spark: SparkSession) -> _Taken:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", NotOptimizedWarning)
+        began = time.perf_counter()
+        with measure(spark) as measurement, side() as frames:
+            ready = time.perf_counter() - began
             for frame in frames:
                 results.consume(frame)
-    for number in range(runs):
-        for side in sorted(sides, reverse=bool(number % 2)):
-            with measure(spark) as measurement, sides[side]() as frames:
-                for frame in frames:
-                    results.consume(frame)
-            taken[side].append(measurement)
-    with sides["plain"]() as plain, sides["ours"]() as ours:
-        same = all(compare.same_rows(a, b) for a, b in zip(plain, ours, strict=True))
-    shown = {side: _summary(each) for side, each in taken.items()}
-    ratio = shown["ours"]["best"] / shown["plain"]["best"]
-    sides_told = [
-        f"{side} {shown[side]['best']:.2f} s, {shown[side]['task_seconds']:.1f} s of tasks "
-        f"({shown[side]['cpu_seconds']:.1f} s of processors), "
-        f"{shown[side]['shuffle_bytes'] / 1e6:,.1f} MB"
-        for side in sides
-    ]
-    console.print(f"{name}: {'; '.join(sides_told)} ({ratio:.2f})")
-    return {"name": name, **shown, "ratio": ratio, "same_rows": same}
+    faults = [str(each.message) for each in warned if issubclass(each.category, NotOptimizedWarning)]
+    return _Taken(measurement, ready, faults)
 
 
-def _summary(taken: list[Measurement]) -> dict[str, Any]:
+def _has_rows_of_plain(sides: dict[str, Side], side: str) -> bool:
+    with warnings.catch_warnings(), sides["plain"]() as plain, sides[side]() as frames:
+        warnings.simplefilter("ignore", NotOptimizedWarning)
+        return all(compare.same_rows(a, b) for a, b in zip(plain, frames, strict=True))
+
+
+def _told(side: str, shown: dict[str, Any]) -> str:
+    ratio = f" ({shown['ratio']:.2f}, {shown['overhead_ms']:.0f} ms overhead)" if "ratio" in shown else ""
+    return (
+        f"{side} {shown['best']:.2f} s{ratio}, {shown['task_seconds']:.1f} s of tasks "
+        f"({shown['cpu_seconds']:.1f} s of processors), {shown['shuffle_bytes'] / 1e6:,.1f} MB"
+    )
+
+
+def _summary(runs: list[_Taken]) -> dict[str, Any]:
+    taken = [each.measurement for each in runs]
     best = min(taken, key=lambda each: each.seconds)
+    faults = sorted({fault for each in runs for fault in each.faults})
     return {
         "seconds": [round(each.seconds, 3) for each in taken],
         "best": round(best.seconds, 3),
+        "ready_ms": round(1000 * min(each.ready for each in runs), 1),
         "exchanges": best.exchanges,
         "shuffle_bytes": best.shuffle_bytes,
         "spill_bytes": best.spill_bytes,
         "task_seconds": round(best.task_seconds, 3),
         "cpu_seconds": round(min(each.cpu_seconds for each in taken), 3),
+        **({"faults": faults} if faults else {}),
     }
 
 
@@ -129,7 +171,7 @@ def cpu_hours(spark: SparkSession, chosen: argparse.Namespace, console: Console)
     session = Session(spark)
     params = {"data": str(folder), "out": str(DATA / "out"), "Today": TODAY}
     script = ROOT / "examples/cpu_hours/cpu_hours.scope"
-    sides = script_sides(session, script, params)
+    sides = script_sides(session, script, params, "run")
     return [{**measured("cpu_hours", sides, spark, chosen.runs, console), "size": chosen.processes}]
 
 
@@ -140,77 +182,123 @@ def tpch_queries(spark: SparkSession, chosen: argparse.Namespace, console: Conso
     for table, key in tpch.KEYS.items():
         session.declare_key(table, *key)
         spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
-    queries = tpch.queries()
-    wanted = chosen.query or sorted(queries)
+    return _queries(spark, session, tpch.queries(), chosen, console)
+
+
+def tpcds_queries(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    folder = DATA / f"tpcds-{chosen.scale:g}"
+    tpcds.generate(folder, chosen.scale)
+    for table in tpcds.TABLES:
+        spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
+    return _queries(spark, Session(spark), tpcds.queries(), chosen, console)
+
+
+def _queries(
+    spark: SparkSession, session: Session, texts: dict[int, str], chosen: argparse.Namespace, console: Console
+) -> list[dict[str, Any]]:
+    wanted = [number for number in chosen.query or sorted(texts) if number in texts]
     return [
         {
-            **measured(f"Q{n}", _sides(spark, session, queries[n]), spark, chosen.runs, console, warm=True),
+            **measured(
+                f"Q{n}", query_sides(spark, session, texts[n], chosen.side or SIDES), spark, chosen.runs, console, True
+            ),
             "size": chosen.scale,
         }
         for n in wanted
     ]
 
 
-def _sides(spark: SparkSession, session: Session, query: str) -> dict[str, Side]:
+def query_sides(spark: SparkSession, session: Session, query: str, names: Sequence[str]) -> dict[str, Side]:
+    """Plain Spark and the sides of these names."""
+
     @contextmanager
-    def plain():  # type: ignore[no-untyped-def]
+    def plain() -> Iterator[list[DataFrame]]:
         yield [spark.sql(query)]
 
-    return {"plain": plain, "ours": partial(ours, session, partial(session.pipeline.bind, query))}
+    @contextmanager
+    def sql() -> Iterator[list[DataFrame]]:
+        yield [session.sql(query)]
+
+    @contextmanager
+    def frame() -> Iterator[list[DataFrame]]:
+        yield [session.optimize(spark.sql(query))]
+
+    run = partial(ours, session, partial(session.pipeline.bind, query))
+    sides: dict[str, Side] = {"run": run, "sql": sql, "frame": frame}
+    return {"plain": plain, **{name: sides[name] for name in SIDES if name in names}}
 
 
 def show(found: dict[str, list[dict[str, Any]]], console: Console) -> None:
     for suite, queries in found.items():
-        table = Table(title=suite)
-        for heading in ("query", "plain s", "ours s", "ratio", "plain MB", "ours MB", "exchanges", "rows"):
+        sides = sides_of(queries)
+        table = Table(title=f"{suite}: {' / '.join(sides)}")
+        for heading in ("query", "seconds", "of plain Spark", "MB", "exchanges", "rows"):
             table.add_column(heading, justify="right")
-        for q in [*queries, _total(queries)]:
-            plain, ours = q["plain"], q["ours"]
-            moved = [f"{side['shuffle_bytes'] / 1e6:,.1f}" for side in (plain, ours)]
-            exchanges = f"{plain['exchanges']} / {ours['exchanges']}"
-            same = "same" if q["same_rows"] else "DIFFERENT"
+        for q in queries:
             table.add_row(
-                q["name"], f"{plain['best']:.2f}", f"{ours['best']:.2f}", f"{q['ratio']:.2f}", *moved, exchanges, same
+                q["name"],
+                " / ".join(f"{q[side]['best']:.2f}" for side in sides),
+                " / ".join(f"{q[side]['best'] / q['plain']['best']:.2f}" for side in sides[1:]),
+                " / ".join(f"{q[side]['shuffle_bytes'] / 1e6:,.1f}" for side in sides),
+                " / ".join(str(q[side]["exchanges"]) for side in sides),
+                "same" if q["same_rows"] else "DIFFERENT",
             )
         console.print(table)
+        console.print(_totals(queries, sides))
 
 
-def _total(queries: list[dict[str, Any]]) -> dict[str, Any]:
-    sides = {
-        side: {key: sum(q[side][key] for q in queries) for key in ("best", "exchanges", "shuffle_bytes")}
-        for side in ("plain", "ours")
-    }
-    ratio = sides["ours"]["best"] / sides["plain"]["best"]
-    return {"name": "all", **sides, "ratio": ratio, "same_rows": all(q["same_rows"] for q in queries)}
+def _totals(queries: list[dict[str, Any]], sides: Sequence[str]) -> Table:
+    table = Table(title=f"all {len(queries)} queries")
+    totals = {side: summary(queries, side) for side in sides[1:]}
+    for heading in ("side", *(key.replace("_", " ") for key in totals[sides[1]])):
+        table.add_column(heading, justify="right")
+    for side, values in totals.items():
+        table.add_row(side, *(f"{value:.2f}" if isinstance(value, float) else str(value) for value in values.values()))
+    table.caption = f"overhead in ms, of queries that take plain Spark less than {SHORT} s"
+    return table
+
+
+def sides_of(queries: list[dict[str, Any]]) -> list[str]:
+    """The sides that all queries have, plain Spark first."""
+    first, *others = ([key for key, value in q.items() if isinstance(value, dict) and "best" in value] for q in queries)
+    return [side for side in first if all(side in other for other in others)]
 
 
 def drawn(found: dict[str, list[dict[str, Any]]], pyplot: Any) -> Any:
-    """Seconds and shuffled bytes of both sides."""
-    queries = [q for suite in found.values() for q in suite]
-    figure, axes = pyplot.subplots(2, 1, figsize=(max(6, 0.6 * len(queries)), 7))
-    for plot, key, label, unit in zip(
-        axes, ("best", "shuffle_bytes"), ("seconds", "shuffled MB"), (1, 1e6), strict=True
-    ):
-        for shift, side in ((-0.2, "plain"), (0.2, "ours")):
-            heights = [q[side][key] / unit for q in queries]
-            plot.bar([i + shift for i in range(len(queries))], heights, width=0.4, label=side)
-        plot.set_xticks(range(len(queries)), [q["name"] for q in queries], rotation=45)
-        plot.set_ylabel(label)
-        plot.legend()
+    """Seconds and shuffled bytes of all sides, a row for each suite."""
+    most = max(map(len, found.values()))
+    figure, axes = pyplot.subplots(
+        2 * len(found), 1, figsize=(min(40, max(6, 0.6 * most)), 3.5 * 2 * len(found)), squeeze=False
+    )
+    for number, (suite, queries) in enumerate(found.items()):
+        sides = sides_of(queries)
+        width = 0.8 / len(sides)
+        for row, key, label, unit in ((0, "best", "seconds", 1.0), (1, "shuffle_bytes", "shuffled MB", 1e6)):
+            plot = axes[2 * number + row][0]
+            for place, side in enumerate(sides):
+                heights = [q[side][key] / unit for q in queries]
+                left = [i + (place - (len(sides) - 1) / 2) * width for i in range(len(queries))]
+                plot.bar(left, heights, width=width, label=side)
+            plot.set_xticks(range(len(queries)), [q["name"] for q in queries], rotation=45)
+            plot.set_ylabel(f"{suite}: {label}")
+            plot.legend()
     return figure
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description="Plain Spark beside unshuffle.")
     options.add_argument("--suite", action="append", choices=SUITES, help="only this one; may be repeated")
-    options.add_argument("--query", action="append", type=int, help="only this TPC-H query; may be repeated")
+    options.add_argument("--query", action="append", type=int, help="only this TPC-H or TPC-DS query; may be repeated")
+    options.add_argument(
+        "--side", action="append", choices=SIDES, help="only this one beside plain Spark; may be repeated"
+    )
     options.add_argument("--runs", type=int, default=5, help="of each side of each query")
-    options.add_argument("--scale", type=float, default=1.0, help="of the TPC-H data")
+    options.add_argument("--scale", type=float, default=1.0, help="of the TPC-H and TPC-DS data")
     options.add_argument("--processes", type=int, default=6_000_000, help="of the CPU-hours data")
     chosen = options.parse_args()
     console, began = Console(), time.perf_counter()
     spark = started()
-    suites = {"cpu_hours": cpu_hours, "tpch": tpch_queries}
+    suites = {"cpu_hours": cpu_hours, "tpch": tpch_queries, "tpcds": tpcds_queries}
     found = {suite: suites[suite](spark, chosen, console) for suite in chosen.suite or SUITES}
     show(found, console)
     benchmark_report.write("execute", {"suites": found}, drawn, parts="suites", spark=spark.version)

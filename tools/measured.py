@@ -50,10 +50,10 @@ def _read(results: Path, name: str) -> dict[str, Any]:
     return json.loads((results / f"{name}.json").read_text())  # type: ignore[no-any-return]
 
 
-def sides(q: dict[str, Any]) -> str:
-    """Both sides of a query: seconds, task seconds, bytes, and whether rows were the same."""
-    plain, ours = q["plain"], q["ours"]
-    same = "same rows" if q["same_rows"] else "DIFFERENT ROWS"
+def sides(q: dict[str, Any], side: str = "ours") -> str:
+    """Plain Spark and a side of ours: seconds, task seconds, bytes, and whether rows were the same."""
+    plain, ours = q["plain"], q[side]
+    same = "same rows" if ours.get("same_rows", q["same_rows"]) else "DIFFERENT ROWS"
     return (
         f"{plain['best']:.1f} s, then {ours['best']:.1f} s: **{plain['best'] / ours['best']:.2f} times as fast**; task time "
         f"{ours['task_seconds'] / plain['task_seconds']:.2f} of plain Spark's; {_moved(plain, ours)}; {same}"
@@ -70,26 +70,32 @@ def _megabytes(count: float) -> str:
 
 def execute(results: dict[str, Any]) -> Iterator[Row]:
     for q in results["suites"].get("cpu_hours", ()):
-        what = f"CPU-hours script, {q['size']:,} processes (best of {len(q['ours']['seconds'])})"
-        yield what, "python benchmarks/execute.py --suite cpu_hours", sides(q)
-    queries = results["suites"].get("tpch", ())
-    if queries:
-        yield _tpch(queries)
+        what = f"CPU-hours script, {q['size']:,} processes (best of {len(q['run']['seconds'])})"
+        yield what, "python benchmarks/execute.py --suite cpu_hours", sides(q, "run")
+    for suite, name, declared in (("tpch", "TPC-H", "keys declared"), ("tpcds", "TPC-DS", "nothing declared")):
+        queries = results["suites"].get(suite, ())
+        for side, called in SIDES.items():
+            if queries and all(side in q for q in queries):
+                what = f"the {len(queries)} {name} queries at scale {queries[0]['size']:g}, {declared}{called}"
+                runs = f" (best of {len(queries[0][side]['seconds'])})"
+                yield what + runs, f"python benchmarks/execute.py --suite {suite}", _together(queries, side)
 
 
-def _tpch(queries: list[dict[str, Any]]) -> Row:
+SIDES = {"run": "", "sql": ", by `Session.sql`", "frame": ", by `Session.optimize`"}
+
+
+def _together(queries: list[dict[str, Any]], side: str) -> str:
     plain, ours = (
-        {key: sum(q[side][key] for q in queries) for key in ("best", "task_seconds", "shuffle_bytes", "exchanges")}
-        for side in ("plain", "ours")
+        {key: sum(q[each][key] for q in queries) for key in ("best", "task_seconds", "shuffle_bytes", "exchanges")}
+        for each in ("plain", side)
     )
-    by_ratio = sorted(queries, key=lambda q: q["ratio"])
-    result = sides({"plain": plain, "ours": ours, "same_rows": all(q["same_rows"] for q in queries)})
-    low, high = (f"{q['ratio']:.2f} ({q['name']})" for q in (by_ratio[0], by_ratio[-1]))
+    by_ratio = sorted((q[side]["best"] / q["plain"]["best"], q["name"]) for q in queries)
+    same = all(q[side].get("same_rows", q["same_rows"]) for q in queries)
+    result = sides({"plain": plain, side: ours, "same_rows": same}, side)
+    low, high = (f"{ratio:.2f} ({name})" for ratio, name in (by_ratio[0], by_ratio[-1]))
     ends = f"a query takes from {low} to {high} of plain Spark's time"
     exchanges = f"{plain['exchanges']} exchanges, then {ours['exchanges']}"
-    scale, runs = queries[0]["size"], len(queries[0]["ours"]["seconds"])
-    what = f"the {len(queries)} TPC-H queries at scale {scale:g}, keys declared (best of {runs})"
-    return what, "python benchmarks/execute.py --suite tpch", f"{result}; {exchanges}; {ends}"
+    return f"{result}; {exchanges}; {ends}"
 
 
 def super_operators(results: dict[str, Any]) -> Iterator[Row]:
@@ -204,7 +210,7 @@ SCHEMES = {
 
 def partitioned_tpch(results: dict[str, Any]) -> Iterator[Row]:
     for scheme, queries in results["suites"].items():
-        _, _, result = _tpch(queries)
+        result = _together(queries, "ours")
         names = ", ".join(q["name"].split()[0] for q in queries)
         what = f"TPC-H {names} at scale {queries[0]['size']:g}, {SCHEMES[scheme]}"
         yield what, f"python benchmarks/partitioned_tpch.py --scheme {scheme}", result
