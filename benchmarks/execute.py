@@ -157,17 +157,24 @@ def _summary(runs: list[_Taken]) -> dict[str, Any]:
         "spill_bytes": best.spill_bytes,
         "task_seconds": round(best.task_seconds, 3),
         "cpu_seconds": round(min(each.cpu_seconds for each in taken), 3),
+        "longest_task": round(best.longest_task, 2),
         **({"faults": faults} if faults else {}),
     }
 
 
-def cpu_hours(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    folder = DATA / f"cpu_hours-{chosen.processes}"
+def cpu_hours_data(processes: int, console: Console) -> Path:
+    """The folder of the generated events."""
+    folder = DATA / f"cpu_hours-{processes}"
     if not folder.exists():
-        console.print(f"generating {chosen.processes:,} processes into {folder}")
+        console.print(f"generating {processes:,} processes into {folder}")
         program = str(ROOT / "examples/cpu_hours/generate.py")
-        arguments = ["--out", str(folder), "--processes", str(chosen.processes), "--end-date", TODAY]
+        arguments = ["--out", str(folder), "--processes", str(processes), "--end-date", TODAY]
         subprocess.run([sys.executable, program, *arguments], check=True)
+    return folder
+
+
+def cpu_hours(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    folder = cpu_hours_data(chosen.processes, console)
     session = Session(spark)
     params = {"data": str(folder), "out": str(DATA / "out"), "Today": TODAY}
     script = ROOT / "examples/cpu_hours/cpu_hours.scope"
