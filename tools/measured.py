@@ -216,6 +216,16 @@ def partitioned_tpch(results: dict[str, Any]) -> Iterator[Row]:
         yield what, f"python benchmarks/partitioned_tpch.py --scheme {scheme}", result
 
 
+def cluster(results: dict[str, Any]) -> Iterator[Row]:
+    for rate, queries in results["suites"].items():
+        names = ", ".join(q["name"].split()[0] for q in queries)
+        what = f"{names} on a cluster of two workers with links of {RATES[rate]} (best of {len(queries[0]['run']['seconds'])})"
+        yield what, f"python benchmarks/cluster.py --rate {rate}", _together(queries, "run")
+
+
+RATES = {"1gbit": "1 Gbit/s", "200mbit": "200 Mbit/s"}
+
+
 def planning_parts(results: dict[str, Any]) -> Iterator[Row]:
     for shape, points in results["shapes"].items():
         counts, times = ", ".join(f"{p['parts']:,}" for p in points), ", ".join(f"{p['again_ms']:.0f}" for p in points)
@@ -249,6 +259,7 @@ ROWS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "partitioned_tables": partitioned_tables,
     "partitioned_tpch": partitioned_tpch,
     "part_matching": part_matching,
+    "cluster": cluster,
     "planning_parts": planning_parts,
     "optimize": optimize,
 }
