@@ -218,8 +218,8 @@ def partitioned_tpch(results: dict[str, Any]) -> Iterator[Row]:
 
 def cluster(results: dict[str, Any]) -> Iterator[Row]:
     for rate, queries in results["suites"].items():
-        names = ", ".join(q["name"].split()[0] for q in queries)
-        what = f"{names} on a cluster of two workers with links of {RATES[rate]} (best of {len(queries[0]['run']['seconds'])})"
+        names, runs = ", ".join(q["name"].split()[0] for q in queries), len(queries[0]["run"]["seconds"])
+        what = f"{names} on a cluster of two workers with links of {RATES[rate]} (best of {runs})"
         yield what, f"python benchmarks/cluster.py --rate {rate}", _together(queries, "run")
 
 
