@@ -127,7 +127,7 @@ def main() -> None:
     chosen = options.parse_args()
     spark = started()
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    session = Session(spark)
+    session = Session(spark, effort="full")
     for _ in range(10):  # so that Java and Python have warmed up
         measured(spark, session, SIZES[1], 1)
     points = [measured(spark, session, parts, 3 if chosen.quick else 15) for parts in SIZES]

@@ -92,7 +92,7 @@ def check(spark: SparkSession, name: str, wanted: list[int], scale: float, folde
     suite.generate(folder / name, scale)
     for table in suite.TABLES:
         spark.read.parquet(str(folder / name / f"{table}.parquet")).createOrReplaceTempView(table)
-    session = Session(spark)
+    session = Session(spark, effort="full")
     problems: list[str] = []
     understood = asked = 0
     for number, text in suite.queries().items():

@@ -186,7 +186,7 @@ def main() -> None:
     if not data.exists():
         write_visits(spark, data)
     query = busiest_days(spark.read.parquet(str(data)))
-    ours = unshuffle.Session(spark).optimize(query)
+    ours = unshuffle.Session(spark, effort="full").optimize(query)
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(svg({"plain Spark": printed_plan(query), "unshuffle": printed_plan(ours)}))
 

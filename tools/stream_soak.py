@@ -258,7 +258,7 @@ def _session(*tables: Path) -> Any:
     spark.conf.set("spark.sql.codegen.wholeStage", "false")
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     spark.conf.set("spark.sql.shuffle.partitions", 2)
-    return Session(spark, tables=tables)
+    return Session(spark, tables=tables, effort="full")
 
 
 # ----------------------------------------------------------------------------------------------------------------- main

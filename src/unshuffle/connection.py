@@ -83,10 +83,9 @@ class Connection:
             cores = local_cores(self._master or LOCAL) or machine.cores
             settings = SessionSettings(embedded_shuffle_partitions(cores))
         else:
-            from unshuffle.spark.execution.session_settings import settings_of
+            from unshuffle.spark.execution.session_settings import settings_and_cores
 
-            settings = settings_of(self._spark)
-            cores = self._spark.sparkContext.defaultParallelism
+            settings, cores = settings_and_cores(self._spark)
         if self.is_embedded and self._master is None:
             cores = machine.cores  # UNSHUFFLE_MACHINE may describe another machine than this one
         return resolve(machine, cores, settings, is_managed)

@@ -252,6 +252,23 @@ class SearchLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class EffortConstants:
+    """Whether planning a DataFrame pays."""
+
+    straight_byte: float = constant(
+        11e-9, _PER_BYTE, "plain Spark reads, filters, joins and groups a byte of a Parquet column", BY_HAND
+    )
+    straight_exchange: float = constant(
+        0.06, "seconds", "plain Spark plans and starts a join, a grouping, a window or a sort, data aside", BY_HAND
+    )
+    saved_share: float = constant(0.25, "of plain Spark's time", "what a plan of ours saves on average", BY_HAND)
+    planning_start: float = constant(0.03, "seconds", "plan a DataFrame, operators aside", BY_HAND)
+    planning_operator: float = constant(
+        0.0025, "seconds per operator", "read, plan and lower an operator of a DataFrame", BY_HAND
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class AssumedStatistics:
     """What is assumed where nothing is known. docs/statistics.md explains them."""
 
@@ -274,11 +291,12 @@ class AssumedStatistics:
 COST = CostConstants()
 THRESHOLDS = RuleThresholds()
 SEARCH = SearchLimits()
+EFFORT = EffortConstants()
 ASSUMED = AssumedStatistics()
 
 
 def _rows() -> Iterator[Constant]:
-    for group in (MachineConstants(), COST, THRESHOLDS, SEARCH, ASSUMED):
+    for group in (MachineConstants(), COST, THRESHOLDS, SEARCH, EFFORT, ASSUMED):
         for each in fields(group):
             yield Constant(type(group).__name__, each.name, getattr(group, each.name), **each.metadata)
 

@@ -21,7 +21,9 @@ from unshuffle.catalog.constraints.constraint import DeclaredPartitions
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.connection import Connection, warn_user
+from unshuffle.cost.machine import this_machine
 from unshuffle.declarations import BoundScript, CheckProgress, Declarations
+from unshuffle.effort import EFFORTS, Effort, Stakes, too_little
 from unshuffle.errors import (
     FileProblem,
     InternalError,
@@ -71,6 +73,7 @@ class Pipeline:
         catalog: str | Path | None = None,
         step: CheckProgress | None = None,
         disabled: Collection[str] = (),
+        effort: Effort = "proportionate",
     ) -> None:
         self.connection = connection
         self.catalog = catalog
@@ -78,6 +81,7 @@ class Pipeline:
         self.aggregators: dict[str, Function] = {}
         self._tables = TableFolders(tuple(tables))
         self._disabled = _known_rules(disabled)
+        self._effort = _known_effort(effort)
 
     # --- bind
 
@@ -267,6 +271,8 @@ class Pipeline:
         if self.connection.plain_reason is not None:
             return Execution(frame.sparkSession, [frame], (None,), (self.connection.plain_reason,))
         try:
+            if (found := self.too_little(frame)) is not None:
+                return Execution(frame.sparkSession, [frame], (None,), left_as_is=found)
             script = self.read(frame)
         except UserError:
             raise
@@ -278,6 +284,25 @@ class Pipeline:
                 return replace(execution, frames=[with_schema_of(execution.frames[0], frame)])
         except Exception as error:
             return Execution(frame.sparkSession, [frame], (None,), (_fallback_reason(error),))
+
+    def too_little(self, frame: DataFrame) -> Stakes | None:
+        """The stakes of a DataFrame that is left as it is, because planning it would not pay."""
+        if self._effort == "full":
+            return None
+        from unshuffle.spark.reader.dataframe import size_of
+
+        size = size_of(frame)
+        return None if size is None else too_little(size, this_machine())
+
+    def too_little_of(self, what: str | Path | DataFrame, params: Params | None) -> Stakes | None:
+        """The same for what is explained: None for a script or a file, which are always planned."""
+        if not isinstance(what, str | Path):
+            return None if self.connection.plain_reason is not None else self.too_little(what)
+        if is_file(what) or not self.connection.can_read_sql:
+            return None
+        source = Source(QUERY, str(what))
+        frames = self._sql_queries().queries(self.connection.spark, source, _parameters(source, params))
+        return self.too_little(frames[0]) if frames is not None and len(frames) == 1 else None
 
     def baseline(self, script: Script, reasons: Sequence[str] = ()) -> Execution:
         """Every output as plain Spark would run it."""
@@ -372,6 +397,12 @@ def _known_rules(names: Collection[str]) -> frozenset[str]:
             known = did_you_mean(name, RULE_NAMES) or f"the rules are {', '.join(sorted(RULE_NAMES))}"
             raise UserError(f"there is no rule {name!r} to do without", hint=known)
     return frozenset(names)
+
+
+def _known_effort(effort: Effort) -> Effort:
+    if effort not in EFFORTS:
+        raise UserError(f"{effort!r} is no effort", hint=f"it is one of {', '.join(EFFORTS)}")
+    return effort
 
 
 def _check_class(user_class: UserClass, role: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from unshuffle.catalog.constraints.constraint import Constraint, DeclaredDependency, DeclaredKey
 from unshuffle.connection import Connection
 from unshuffle.declarations import CheckMode, CheckProgress
+from unshuffle.effort import Effort
 from unshuffle.errors import FileProblem
 from unshuffle.operators import Aggregator
 from unshuffle.pipeline import Params, Pipeline, without_targets
@@ -37,7 +38,10 @@ class Session:
 
     Every query knows the tables in the folders `tables` by name. Statistics and checks of declarations are kept in the
     folder `catalog`, or else beside the data. `step` reports the progress of a check: the rowset, the declaration, the rows
-    read, and how many there are. `without` disables rules by name."""
+    read, and how many there are. `without` disables rules by name.
+
+    `sql` and `optimize` return the user's own DataFrame where planning would take longer than it can be expected to save.
+    With `effort="full"` they always plan."""
 
     def __init__(
         self,
@@ -48,9 +52,10 @@ class Session:
         catalog: str | Path | None = None,
         step: CheckProgress | None = None,
         without: Collection[str] = (),
+        effort: Effort = "proportionate",
     ) -> None:
         folders = [tables] if isinstance(tables, str | Path) else tables
-        self.pipeline = Pipeline(Connection(spark, master), list(map(str, folders)), catalog, step, without)
+        self.pipeline = Pipeline(Connection(spark, master), list(map(str, folders)), catalog, step, without, effort)
         self._last = local()  # each thread's last query
 
     @property
@@ -130,7 +135,10 @@ class Session:
             script = self.pipeline.left_to_spark(what, params, error)
             plans = self.pipeline.plan(script, target)
             derivation = derive(plans[0])
-        return explain.physical(str(what), plans, reasons(plans[0], derivation), format, why, script.declared)
+        left_as_is = self.pipeline.too_little_of(what, params)
+        return explain.physical(
+            str(what), plans, reasons(plans[0], derivation), format, why, script.declared, left_as_is
+        )
 
     def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
         """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""

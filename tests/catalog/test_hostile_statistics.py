@@ -173,7 +173,7 @@ def test_lies_about_numbers_cost_no_rows(tmp_path: Path, spark: Any) -> None:
     content["keys"], content["dependencies"] = [], []
     path.write_text(json.dumps(content))
     spark.read.parquet(str(tmp_path / "t.parquet")).createOrReplaceTempView("lied_about")
-    with Session(spark, tables=tmp_path) as session:
+    with Session(spark, tables=tmp_path, effort="full") as session:
         for query in (
             "select x.b, count(*) as n, count(y.c) as m from {} x join {} y on x.a = y.a where y.c > 2 group by x.b",
             "select count(*) from {} where c is null or a > 38",

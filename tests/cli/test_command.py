@@ -182,7 +182,7 @@ def test_the_ngrams_are_correct(command, tmp_path: Path) -> None:  # type: ignor
 
 def test_the_callers_settings_do_not_change(spark: SparkSession, events: Path, tmp_path: Path) -> None:
     before = dict(spark.sparkContext.getConf().getAll()), spark.conf.getAll
-    session = Session(spark)
+    session = Session(spark, effort="full")
     session.run(
         ROOT / "examples/cpu_hours/cpu_hours.scope", {"data": str(events), "out": str(tmp_path), "Today": "2025-06-30"}
     )

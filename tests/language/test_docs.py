@@ -81,4 +81,4 @@ def test_every_script_runs(text: str, folder: Path, spark: SparkSession) -> None
     script = folder / "script.scope"
     # The JVM of the tests runs in another folder, and resolves relative paths there.
     script.write_text(re.sub(r'(FROM|TO|TO SSTREAM) "', rf'\1 "{folder}/', text))
-    assert Session(spark).run(script, TODAY).results
+    assert Session(spark, effort="full").run(script, TODAY).results

@@ -60,7 +60,7 @@ JOIN = """SELECT o_key, day, w FROM orders JOIN shipments ON o_key = s_key
 
 
 def test_conditions_prune_a_table_and_across_a_join(spark: SparkSession, orders: Path) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     assert "row groups" not in session.explain(JOIN, why=True)
     session.declare_partitions(
         str(orders / "orders"), DAYS | {"orders/2024": f"{DAYS['orders/2024']} AND o_key < 202500"}
@@ -77,9 +77,9 @@ def test_conditions_prune_a_table_and_across_a_join(spark: SparkSession, orders:
 
 
 def test_files_that_change_or_appear_are_checked_before_use(spark: SparkSession, orders: Path) -> None:
-    Session(spark).declare_partitions("orders/", DAYS)
+    Session(spark, effort="full").declare_partitions("orders/", DAYS)
     jobs = _jobs(spark)
-    session = Session(spark)
+    session = Session(spark, effort="full")
     session.declare_partitions("orders/", DAYS)
     assert _jobs(spark) == jobs  # the result of the check is stored
     query = "SELECT n FROM orders WHERE day = DATE '2024-02-01'"
@@ -99,7 +99,7 @@ def test_files_that_change_or_appear_are_checked_before_use(spark: SparkSession,
 
 
 def test_a_file_beside_the_parts_may_have_any_rows(spark: SparkSession, orders: Path) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     session.declare_partitions("orders/", {f"orders/{y}/a.parquet": DAYS[f"orders/{y}"] for y in YEARS})
     write(
         orders / "orders/2023/b.parquet",
@@ -118,7 +118,7 @@ def _jobs(spark: SparkSession) -> int:
 
 
 def test_a_contradicted_condition_declares_nothing(spark: SparkSession, orders: Path) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     with pytest.raises(DeclarationProblem) as raised:
         session.declare_partitions("orders/", DAYS | {"orders/2024": "n < 39 OR day IS NULL"})
     assert str(raised.value).splitlines() == [
@@ -134,7 +134,7 @@ def test_a_contradicted_condition_declares_nothing(spark: SparkSession, orders: 
 
 
 def test_conditions_may_overlap_leave_gaps_and_be_replaced(spark: SparkSession, orders: Path) -> None:
-    session, query = Session(spark), "SELECT n FROM orders WHERE o_key = 202410"
+    session, query = Session(spark, effort="full"), "SELECT n FROM orders WHERE o_key = 202410"
     for conditions, read in (
         ({"orders/2023": "o_key < 202420", "orders/2024": "o_key > 0", "orders/2025": "o_key > 202420"}, 2),
         ({"orders": "o_key > 0", "orders/2025": "o_key IN (202500, 202501) OR o_key > 202501"}, 2),
@@ -149,7 +149,7 @@ def test_conditions_may_overlap_leave_gaps_and_be_replaced(spark: SparkSession, 
 
 def test_only_the_rows_of_the_dataframe_matter(spark: SparkSession, orders: Path) -> None:
     """A column that is read as another type is compared in another way, so the condition is not used."""
-    session = Session(spark)
+    session = Session(spark, effort="full")
     session.declare_partitions("orders/", {f"orders/{y}": f"n >= 0 AND o_key >= {y}00" for y in YEARS})
     frame = spark.read.schema("o_key string, n int").parquet(f"{orders}/orders/*")
     assert "Declared" not in session.explain(frame.where("o_key > '2024'"))
@@ -180,7 +180,7 @@ def test_only_the_rows_of_the_dataframe_matter(spark: SparkSession, orders: Path
 )  # fmt: skip
 def test_bad_conditions(spark: SparkSession, orders: Path, conditions: Any, message: str) -> None:
     with pytest.raises(UserError) as raised:
-        Session(spark).declare_partitions("orders/", conditions)
+        Session(spark, effort="full").declare_partitions("orders/", conditions)
     assert message.replace("of 'orders'", "of 'orders/'") in str(raised.value)
     if "dya" in message:
         assert "did you mean 'day'?" in str(raised.value)
@@ -189,9 +189,9 @@ def test_bad_conditions(spark: SparkSession, orders: Path, conditions: Any, mess
 def test_tables_without_files_have_no_parts(spark: SparkSession, orders: Path) -> None:
     spark.range(3).createOrReplaceTempView("numbers")
     with pytest.raises(DeclarationProblem, match="'numbers' has no parts that conditions can be declared on"):
-        Session(spark).declare_partitions("numbers", {"orders/2024": "id > 1"})
+        Session(spark, effort="full").declare_partitions("numbers", {"orders/2024": "id > 1"})
     with pytest.raises(DeclarationProblem, match="check='maybe' is neither 'data' nor 'trust'"):
-        Session(spark).declare_partitions("orders/", DAYS, check="maybe")  # type: ignore[arg-type]
+        Session(spark, effort="full").declare_partitions("orders/", DAYS, check="maybe")  # type: ignore[arg-type]
 
 
 SCRIPT = """#DECLARE last string = "2024-12-31";
@@ -206,7 +206,7 @@ SCRIPT = """#DECLARE last string = "2024-12-31";
 def test_conditions_of_a_script(spark: SparkSession, orders: Path) -> None:
     script = orders / "s.scope"
     script.write_text(SCRIPT.format(orders))
-    session = Session(spark)
+    session = Session(spark, effort="full")
     text = session.explain(script, why=True)
     assert "1 of 3 row groups" in text
     assert "Declared: KEY (o_key) of o, checked on the data." in text
@@ -226,7 +226,7 @@ def test_a_column_that_was_added_with_a_default_is_not_bounded_in_older_files(sp
     try:
         spark.sql("insert into grown_parts select cast(id as int), cast(id % 3 as int) from range(9)")
         spark.sql("alter table grown_parts add column (d int default 5)")
-        session = Session(spark)
+        session = Session(spark, effort="full")
         session.declare_partitions("grown_parts", {f"p={p}": "d IS NULL" for p in range(3)}, check="trust")
         query = "select id from grown_parts where d = 5"
         assert rows(session.sql(query)) == rows(spark.sql(query))
@@ -362,7 +362,7 @@ def hashed(spark: SparkSession, tmp_path: Path) -> Iterator[dict[str, dict[str, 
 
 
 def test_declared_hashes_are_buckets(spark: SparkSession, hashed: dict[str, dict[str, str]]) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     expected = rows(spark.sql(HASHED))
     for name, conditions in hashed.items():
         session.declare_partitions(name, conditions)
@@ -404,4 +404,4 @@ def test_a_false_hash_is_refused(spark: SparkSession, hashed: dict[str, dict[str
     one, two = list(conditions)[:2]
     conditions[one], conditions[two] = conditions[two], conditions[one]
     with pytest.raises(DeclarationProblem, match=r"pmod\(hash\(u\), 4\) = 1\) AND .* is not true in"):
-        Session(spark).declare_partitions("hashed_4", conditions)
+        Session(spark, effort="full").declare_partitions("hashed_4", conditions)

@@ -28,7 +28,7 @@ def sides(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         plain.createDataFrame(pq.read_table(table)).createOrReplaceTempView(table.stem)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(semi_join_pullup, "MANY", 0)  # the tables have few rows
-        yield Sides(plain, Session(ours, tables=folder))
+        yield Sides(plain, Session(ours, tables=folder, effort="full"))
     for table in folder.iterdir():
         plain.catalog.dropTempView(table.stem)
 

@@ -64,8 +64,10 @@ def sides(
     for table in sorted(tables.iterdir()):
         rows = pq.read_table(table)
         plain.createDataFrame(rows).createOrReplaceTempView(table.stem)
-        Session(ours).write_stream(str(table), streams / f"{table.stem}.ss", **layout(draw, table.stem, rows))
-    yield Sides(plain, Session(ours, tables=streams))
+        Session(ours, effort="full").write_stream(
+            str(table), streams / f"{table.stem}.ss", **layout(draw, table.stem, rows)
+        )
+    yield Sides(plain, Session(ours, tables=streams, effort="full"))
     for table in tables.iterdir():
         plain.catalog.dropTempView(table.stem)
 
@@ -115,10 +117,10 @@ def test_ranges_read_by_string_prefix(spark: SparkSession, tmp_path: Path) -> No
     frame = plain.createDataFrame(rows, "w string, k int, v bigint")
     frame.createOrReplaceTempView("t")
     cuts = [("a",), ("abcd",), ("abd",), ("éa",), ("日本語",), ("😀a",)]
-    Session(ours).write_stream(
+    Session(ours, effort="full").write_stream(
         ours.createDataFrame(rows, frame.schema), tmp_path / "t.ss", clustered_by=["w"], ranged=True, boundaries=cuts
     )
-    sides = Sides(plain, Session(ours, tables=tmp_path))
+    sides = Sides(plain, Session(ours, tables=tmp_path, effort="full"))
     in_place = 0
     for length in (1, 2, 3):
         query = f"select left(w, {length}) as p, count(*) n, percentile(v, 0.5) m from t group by left(w, {length})"
@@ -137,12 +139,12 @@ def test_ranges_read_by_string_prefix(spark: SparkSession, tmp_path: Path) -> No
 
 def test_partition_pruning(spark: SparkSession, tmp_path: Path) -> None:
     """A predicate on the first columns of the order skips partitions."""
-    session = Session(spark)
+    session = Session(spark, effort="full")
     rows = spark.range(1000).selectExpr("id % 50 as a", "id as b")
     session.write_stream(
         rows, tmp_path / "t.ss", clustered_by=["a", "b"], ranged=True, boundaries=[(10,), (20,), (30,)]
     )
-    session = Session(spark, tables=tmp_path)
+    session = Session(spark, tables=tmp_path, effort="full")
     query = "select b from t where a = 15 and b > 100"
     plan = optimize(session.pipeline.bind(query), Options()).outputs[0][1]
     (scan,) = [node.operator for node in plan.walk() if isinstance(node.operator, physical.FileScan)]

@@ -60,7 +60,7 @@ def test_memory_that_grows_with_every_operation_is_noticed() -> None:
 def test_a_changed_setting_or_a_wrong_row_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(WrongResult, match="some rows"):
         check("some rows", [(1,)], [(2,)])
-    load, until = Load(World(Session(spark), tmp_path), 1, seed=1), time.monotonic() + 60
+    load, until = Load(World(Session(spark, effort="full"), tmp_path), 1, seed=1), time.monotonic() + 60
     with watched(spark, load):
         spark.conf.set("spark.sql.planned.test", "x")
         while not load.problems and time.monotonic() < until:

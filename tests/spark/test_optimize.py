@@ -25,7 +25,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> Session:
-    return Session(spark)
+    return Session(spark, effort="full")
 
 
 def check(session: Session, frame: DataFrame) -> DataFrame:

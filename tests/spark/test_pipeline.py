@@ -49,7 +49,7 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture
 def session(spark: SparkSession, folder: Path) -> Session:
-    return Session(spark, tables=folder)
+    return Session(spark, tables=folder, effort="full")
 
 
 def drawn(planned: PlannedQuery) -> str:

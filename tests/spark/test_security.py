@@ -51,7 +51,7 @@ def tables(tmp_path: Path) -> Path:
 
 
 def test_parameters_of_queries_are_values(spark: SparkSession, tables: Path) -> None:
-    session = Session(spark, tables=tables)
+    session = Session(spark, tables=tables, effort="full")
     query = f"select {COLUMNS}, count(*) as n from t where @p0 = '\\'' group by a"
     left_to_spark = f"select {COLUMNS} from t lateral view explode(array(1)) as e"
     for text in (query, left_to_spark):
@@ -66,7 +66,11 @@ def test_parameters_of_queries_are_values(spark: SparkSession, tables: Path) -> 
 def test_no_value_leaves_its_string_under_other_rules_for_strings(spark: SparkSession, tables: Path) -> None:
     """Under this setting, a string may keep the escapes that we write. It is one string all the same."""
     with temporarily(spark, **{"spark.sql.parser.escapedStringLiterals": "true"}):
-        (row,) = Session(spark, tables=tables).sql(f"select {COLUMNS}, count(*) as n from t", PARAMS).collect()
+        (row,) = (
+            Session(spark, tables=tables, effort="full")
+            .sql(f"select {COLUMNS}, count(*) as n from t", PARAMS)
+            .collect()
+        )
     assert row.asDict().keys() == {*PARAMS, "n"}
     assert row.n == 3
     assert row.p4.replace("\\", "") == PARAMS["p4"]
@@ -75,7 +79,7 @@ def test_no_value_leaves_its_string_under_other_rules_for_strings(spark: SparkSe
 
 def test_a_variable_in_a_text_is_what_it_is_to_spark(spark: SparkSession, tables: Path) -> None:
     text = "select '${spark.app.id}' as v, count(*) as n from t group by 1"
-    assert Session(spark, tables=tables).sql(text).collect()[0].v == spark.conf.get("spark.app.id")
+    assert Session(spark, tables=tables, effort="full").sql(text).collect()[0].v == spark.conf.get("spark.app.id")
 
 
 def test_parameters_of_scripts_are_values(spark: SparkSession, tables: Path) -> None:
@@ -100,7 +104,7 @@ def test_parameters_of_scripts_are_values(spark: SparkSession, tables: Path) -> 
     folder.mkdir()
     pq.write_table(pa.table({"a": [1, 2]}), folder / "in.parquet")
     tag = "".join(VALUES)
-    session = Session(spark)
+    session = Session(spark, effort="full")
     session.run(script, {**PARAMS, "folder": str(folder), "tag": tag})
     for row in pq.read_table(folder / "named.parquet").to_pylist():
         assert {name: row[name] for name in PARAMS} == PARAMS
@@ -135,7 +139,7 @@ def test_methods_of_user_classes_run_in_workers_only(spark: SparkSession, tables
         lines = [line.split() for line in log.read_text().splitlines()]
         return {int(pid) for kind, pid in lines if kind == what}
 
-    session = Session(spark)
+    session = Session(spark, effort="full")
     session.explain(script)
     assert pids("import") == pids("init") == {os.getpid()}
     assert pids("process") == set()

@@ -78,7 +78,7 @@ def test_an_unknown_version_runs_plain(spark: SparkSession, tmp_path: Path, monk
     monkeypatch.setattr(gateway, "jvm", None)
     before = spark.sql("show tables").collect()
     with pytest.warns(NotOptimizedWarning, match="is not supported, and nothing is optimized") as warned:
-        plain = Session(spark, tables=tmp_path)
+        plain = Session(spark, tables=tmp_path, effort="full")
     assert [warning.filename for warning in warned] == [__file__]
     rows = plain.sql("select k, count(*) as n, '{0}' as s from t where k in (select id from t) group by k order by k")
     assert [tuple(row) for row in rows.collect()] == [(0, 3, "{0}"), (1, 3, "{0}"), (2, 3, "{0}")]
@@ -99,7 +99,7 @@ def test_an_internal_fault_loses_no_rows(spark: SparkSession, monkeypatch: pytes
     def broken(*_: object) -> None:
         raise KeyError("no such group")
 
-    session = Session(spark)
+    session = Session(spark, effort="full")
     monkeypatch.setattr(optimizer, "optimize", broken)
     with pytest.warns(NotOptimizedWarning, match="a fault in unshuffle, not in your query") as warned:
         rows = session.sql("select 1 as one").collect()
@@ -127,7 +127,7 @@ def test_a_fault_is_explained_by_what_runs_instead(spark: SparkSession, monkeypa
     for what in ("select id, count(*) from range(9) group by id", frame):
         tries.clear()
         with pytest.warns(NotOptimizedWarning, match="an invalid plan"):
-            shown = Session(spark).explain(what)
+            shown = Session(spark, effort="full").explain(what)
         assert "an invalid plan" in shown
         assert "HashAggregate" not in shown
 
@@ -140,7 +140,7 @@ spark = SparkSession.builder.remote("local[1]").getOrCreate()
 spark.range(2).write.parquet(sys.argv[1] + "/u.parquet")
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
-    session = Session(spark, tables=sys.argv[1])
+    session = Session(spark, tables=sys.argv[1], effort="full")
 print([(w.category.__name__, str(w.message)[:31]) for w in warned])
 spark.range(9).selectExpr("id", "id % 3 as k").createOrReplaceTempView("t")
 print([tuple(row) for row in session.sql("select k, count(*) as n from t join u on t.k = u.id group by k order by k").collect()])

@@ -37,7 +37,8 @@ from unshuffle.spark.io import files
 from unshuffle.spark.session import without_error_log
 from unshuffle.spark.shims.executed_plan import executed_plan
 from unshuffle.spark.shims.narrow_repartition import narrow_repartition
-from unshuffle.spark.shims.plan_bridge import sort_aggregated
+from unshuffle.spark.shims.plan_bridge import SORT_AGGREGATED
+from unshuffle.spark.shims.plan_steps import Step, Steps
 from unshuffle.spark.shims.range_number import range_number
 from unshuffle.spark.udf import user_operators
 
@@ -98,7 +99,7 @@ def alive(sessions: list[weakref.ref[SparkSession]]) -> int:
 def test_the_session_of_a_run_is_released(
     spark: SparkSession, folder: Path, tmp_path: Path, clones: list[weakref.ref[SparkSession]]
 ) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     for _ in range(3):
         run_script(session, folder, tmp_path)
     assert len(clones) >= 3
@@ -117,7 +118,7 @@ def test_boundaries_of_ranges_keep_no_session_alive(
 
 
 def test_accumulators_of_a_users_outputter_are_released(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     run_script(session, folder, tmp_path)
     before = len(accumulators._accumulatorRegistry)
     run_script(session, folder, tmp_path)
@@ -178,7 +179,7 @@ def test_groups_are_formed_from_sorted_rows_without_a_setting(spark: SparkSessio
 
     several = [F.sort_array(F.collect_list("id")).alias("ids"), F.count_distinct("id").alias("n")]
     for frame in (grouped(several[0]), grouped(*several)):
-        ours = sort_aggregated(frame)
+        ours = Steps(spark).frame(Step("SELECT * FROM grouped", {"grouped": frame}, then=SORT_AGGREGATED))
         operators = "\n".join(executed_plan(ours))
         assert "SortAggregate" in operators
         assert "ObjectHashAggregate" not in operators
@@ -198,7 +199,7 @@ def test_partitions_are_merged_in_place_without_a_setting(spark: SparkSession, c
 def test_a_stream_of_an_observed_frame_is_written_without_a_setting(
     spark: SparkSession, tmp_path: Path, changed: list[str]
 ) -> None:
-    session, active = Session(spark), SparkSession.getActiveSession()
+    session, active = Session(spark, effort="full"), SparkSession.getActiveSession()
     for number in range(2):
         observation = Observation()
         frame = spark.range(30).observe(observation, F.count(F.lit(1)).alias("rows"))
@@ -251,7 +252,7 @@ def views(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[list
 
 
 def test_a_part_that_spark_runs_makes_no_view(spark: SparkSession, folder: Path, views: list[str]) -> None:
-    session = Session(spark, tables=folder)
+    session = Session(spark, tables=folder, effort="full")
     (folder / "pivot.scope").write_text(
         """rows = EXTRACT id:long, k:long FROM "PLACE/t.parquet" USING Parquet();
            wide = SELECT * FROM (SELECT k FROM rows) PIVOT (count(*) FOR k IN (0, 1));
@@ -267,7 +268,7 @@ def test_checking_a_declaration_makes_no_view(spark: SparkSession, folder: Path,
     usual.createOrReplaceTempView("declared_on")
     views.clear()
     try:
-        session = Session(spark)
+        session = Session(spark, effort="full")
         session.declare_key("declared_on", "id", check="trust")
         counter = session.pipeline.constraint_counter()
         rowset = session.pipeline.bind_table("declared_on")
@@ -310,7 +311,7 @@ def test_a_plan_of_files_that_is_dropped_at_once_is_still_returned(
 ) -> None:
     """As when other threads read many other files at the same time."""
     monkeypatch.setattr(files, "_CACHE_SIZE", 0)
-    session = Session(spark, tables=folder)
+    session = Session(spark, tables=folder, effort="full")
     assert session.sql("select count(*) as n from t").collect()[0].n == 40
     assert session.fallbacks == ()
 
@@ -336,7 +337,7 @@ def test_code_is_pickled_in_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch
 
 
 def test_two_threads_declare_at_once(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    session, usual = Session(spark), declarations.replace
+    session, usual = Session(spark, effort="full"), declarations.replace
     table = folder / "t.parquet"
     session.declare_key(table, "id")
     others: list[threading.Thread] = []
@@ -356,7 +357,7 @@ def test_two_threads_declare_at_once(spark: SparkSession, folder: Path, monkeypa
 
 def test_declared_again_a_constraint_keeps_its_place(spark: SparkSession, folder: Path) -> None:
     """What `explain` lists must not depend on another thread that declares the same."""
-    session, table = Session(spark), folder / "t.parquet"
+    session, table = Session(spark, effort="full"), folder / "t.parquet"
     session.declare_key(table, "id")
     session.declare_dependency(table, "id", "k")
     before = list(session.pipeline.declarations._on_tables)

@@ -32,7 +32,7 @@ def session(spark: SparkSession) -> Iterator[Session]:
     spark.sql("drop table if exists chars")
     for text in TABLES.strip().splitlines():
         spark.sql(text)
-    yield Session(spark)
+    yield Session(spark, effort="full")
     spark.sql("drop table chars")
     for view in ("t", "named", "collated"):
         spark.catalog.dropTempView(view)
@@ -268,7 +268,7 @@ def test_spark_reads_tables_of_folders_and_forgets_them(session: Session, tmp_pa
     spark = session.spark
     spark.range(5).selectExpr("id", "id % 2 as k").coalesce(1).write.parquet(str(tmp_path / "Parts.parquet"))
     before = spark.sql("show tables").collect()
-    ours = Session(spark, tables=tmp_path)
+    ours = Session(spark, tables=tmp_path, effort="full")
     found = ours.sql("select 1 + k as k, count(*) as n from parts group by k + 1").collect()
     assert sorted(map(tuple, found)) == [(1, 3), (2, 2)]
     assert spark.sql("show tables").collect() == before

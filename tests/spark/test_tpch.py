@@ -39,7 +39,7 @@ PARALLEL = Machine(
 def session(spark: SparkSession, tpch_data: Path) -> Session:
     for table in tpch.TABLES:
         spark.read.parquet(str(tpch_data / f"{table}.parquet")).createOrReplaceTempView(table)
-    return Session(spark, tables=tpch_data)
+    return Session(spark, tables=tpch_data, effort="full")
 
 
 Rows = list[tuple[Any, ...]]

@@ -49,7 +49,7 @@ def session(spark: SparkSession, files: Path) -> Iterator[Session]:
     spark.read.parquet(str(files / "t.parquet")).createOrReplaceTempView("cached")
     spark.catalog.cacheTable("cached")
     spark.table("cached").count()
-    yield Session(spark)
+    yield Session(spark, effort="full")
     spark.catalog.clearCache()
     spark.catalog.dropTempView("cached")
     spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")

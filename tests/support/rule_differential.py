@@ -51,7 +51,7 @@ QUICK = {
 def session(spark: SparkSession) -> Session:
     for name, rows in TABLES.items():
         spark.sql(f"select * from ({rows})" if rows.startswith("select") else rows).createOrReplaceTempView(name)
-    return Session(spark)
+    return Session(spark, effort="full")
 
 
 @contextmanager

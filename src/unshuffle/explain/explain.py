@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from unshuffle.effort import Stakes
 from unshuffle.explain.phrases import numbers
 from unshuffle.explain.render import json as render_json
 from unshuffle.explain.render.dot import dot
@@ -33,27 +34,30 @@ def physical(
     format: ExplainFormat,
     why: bool,
     declared: Sequence[Declared] = (),
+    left_as_is: Stakes | None = None,
 ) -> str:
     """The best of some plans, the reasons for its exchanges and sorts, and how the other plans differ from it."""
     optimized = plans[0]
     drawing = PlanDrawing(optimized)
     reason_text = ReasonText(drawing, reasons)
+    summary = "\n".join([*_summary(optimized, reasons), *_declared(declared), *_left_as_is(left_as_is)])
     match format:
         case "json":
             explanation = render_json.explanation(drawing, reason_text)
             explanation["declared"] = render_json.declared_json(declared)
+            explanation["left_as_is"] = render_json.left_as_is_json(left_as_is)
             if len(plans) > 1:
                 explanation["plans"] = ranked_json(plans)
             return json_text(explanation, indent=2)
         case "dot":
             return dot(drawing.roots())
         case "html":
-            texts = {"Summary": "\n".join([*_summary(optimized, reasons), *_declared(declared)])}
+            texts = {"Summary": summary}
             texts |= {"Why": reason_text.text()} if why else {}
             texts |= {"Other plans": ranked_text(plans)} if len(plans) > 1 else {}
             return page(title, drawing.roots(), texts=texts, figures=_figures(reason_text))
         case "text":
-            parts = [table(drawing.roots()), "\n".join([*_summary(optimized, reasons), *_declared(declared)])]
+            parts = [table(drawing.roots()), summary]
             if why:
                 parts.append(reason_text.text())
             elif reasons.kept or reasons.avoided:
@@ -98,6 +102,15 @@ def _declared(declared: Sequence[Declared]) -> Iterator[str]:
     for each in declared:
         how = "checked on the data" if each.checked else "trusted, not checked"
         yield f"Declared: {each.what} of {each.rowset}, {how}."
+
+
+def _left_as_is(stakes: Stakes | None) -> Iterator[str]:
+    if stakes is not None:
+        yield (
+            f"Left as it is: plain Spark takes an estimated {numbers.seconds(stakes.straight)}, and planning would take "
+            f"{numbers.seconds(stakes.planning)}, more than it saves. `sql` and `optimize` return the query as plain "
+            'Spark runs it; Session(effort="full") runs this plan.'
+        )
 
 
 def _summary(optimized: PlannedQuery, reasons: Reasons) -> Iterator[str]:

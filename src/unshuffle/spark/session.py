@@ -19,6 +19,7 @@ from logging import LogRecord
 from pathlib import Path
 from threading import Thread, get_ident
 from typing import IO
+from weakref import WeakKeyDictionary
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -86,7 +87,17 @@ def why_plain(spark: SparkSession) -> str | None:
             "this is a Spark Connect session, and unshuffle needs a classic one to optimize: "
             'make it with SparkSession.builder.master("local[*]") or spark-submit, not with .remote(...)'
         )
-    return untested(spark.version)
+    return untested(_version(spark))
+
+
+_VERSIONS: WeakKeyDictionary[SparkContext, str] = WeakKeyDictionary()
+
+
+def _version(spark: SparkSession) -> str:
+    context = spark.sparkContext
+    if context not in _VERSIONS:
+        _VERSIONS[context] = spark.version
+    return _VERSIONS[context]
 
 
 def untested(version: str) -> str | None:

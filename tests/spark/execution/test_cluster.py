@@ -89,7 +89,7 @@ machine = Machine(
     cores=2, stage=1e-9, task=1e-9, block=1e-12, partition_bytes=1e4, file_piece_bytes=1e4, broadcast_bytes=0.0,
     network_byte=0.0, send_row=1e-9, receive_row=1e-9,
 )
-session = Session(spark, tables=folder / "tpch")
+session = Session(spark, tables=folder / "tpch", effort="full")
 plan_for(session, machine)
 for table, key in KEYS.items():
     session.declare_key(table, *key)

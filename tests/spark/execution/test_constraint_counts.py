@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def session(spark: SparkSession) -> Session:
-    return Session(spark)
+    return Session(spark, effort="full")
 
 
 def _bound(session: Session, script: str, name: str = "q.scope") -> Any:
@@ -60,7 +60,7 @@ def test_csv_and_json_are_counted_by_spark(session: Session, spark: SparkSession
     assert [{column.name for column in key} for key in scan.keys] == [{"id", "city"}]
     jobs = _jobs(spark)
     _bound(session, text)
-    _bound(Session(spark), text)
+    _bound(Session(spark, effort="full"), text)
     assert _jobs(spark) == jobs  # the stored result is used
     _bound(session, text.replace("id:long", "id:string"))
     assert _jobs(spark) > jobs  # other values need another job

@@ -49,7 +49,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def session(spark: SparkSession, large: Path) -> Iterator[Session]:
     spark.read.parquet(str(large)).createOrReplaceTempView("large")
-    yield Session(spark)
+    yield Session(spark, effort="full")
     spark.catalog.dropTempView("large")
 
 

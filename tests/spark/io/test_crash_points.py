@@ -78,7 +78,7 @@ def test_an_error_of_the_disk_is_one_message(spark: SparkSession, tmp_path: Path
     with faulty_file_system(spark) as faults:
         faults.arm(tmp_path / "out", 12, fault)  # in the job
         with pytest.raises(UserError, match=said):
-            Session(spark).run(script)
+            Session(spark, effort="full").run(script)
     assert not (tmp_path / "out").exists()
 
 
@@ -168,7 +168,7 @@ def test_a_script_that_was_killed_runs_again(spark: SparkSession, tmp_path: Path
     shutil.rmtree(tmp_path / "b.csv")
     script = tmp_path / "s.scope"
     script.write_text(f'r = SELECT 7 AS n; OUTPUT r TO "{tmp_path}/a.csv"; OUTPUT r TO "{tmp_path}/b.csv";')
-    Session(spark).run(script)
+    Session(spark, effort="full").run(script)
     script.unlink()
     assert texts(tmp_path) == {"a.csv": "7\n", "b.csv": "7\n"}
 

@@ -39,7 +39,7 @@ def test_a_script_reads_and_writes_in_the_working_directory(spark: SparkSession,
         t = EXTRACT id:long FROM "{source}" USING Parquet();
         OUTPUT t TO "out" USING Parquet();
     """)
-    Session(spark).run("s.scope")
+    Session(spark, effort="full").run("s.scope")
     assert ids(spark.read.parquet(f"{elsewhere}/out")) == Counter([1, 2])
 
 
@@ -52,13 +52,13 @@ def test_text_and_csv_are_read_in_the_working_directory(spark: SparkSession, els
         r = SELECT id FROM t UNION ALL SELECT CAST(line AS long) AS id FROM l;
         OUTPUT r TO "out" USING Parquet();
     """)
-    Session(spark).run("s.scope")
+    Session(spark, effort="full").run("s.scope")
     assert ids(spark.read.parquet(f"{elsewhere}/out")) == Counter([1, 2, 3])
 
 
 def test_tables_are_those_of_the_working_directory(spark: SparkSession, elsewhere: Path) -> None:
     write(elsewhere / "warehouse" / "here_only.parquet", 4)
-    assert ids(Session(spark, tables="warehouse").sql("select id from here_only")) == Counter([4])
+    assert ids(Session(spark, tables="warehouse", effort="full").sql("select id from here_only")) == Counter([4])
 
 
 def test_a_folder_whose_name_is_a_pattern_is_itself(spark: SparkSession, elsewhere: Path) -> None:
@@ -71,5 +71,5 @@ def test_a_folder_whose_name_is_a_pattern_is_itself(spark: SparkSession, elsewhe
         t = SELECT id FROM here UNION ALL SELECT id FROM there;
         OUTPUT t TO "out" USING Parquet();
     """)
-    Session(spark).run("s.scope")
+    Session(spark, effort="full").run("s.scope")
     assert ids(spark.read.parquet(f"{elsewhere}/out")) == Counter([1, 1])

@@ -91,7 +91,7 @@ def test_range_numbers_agree_with_the_boundaries(
 def test_a_written_stream_is_read_back_and_its_layout_holds(
     spark: SparkSession, values: DataFrame, tmp_path: Path, ranged: bool
 ) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     path = tmp_path / "all [1] *é.ss"
     stream = session.write_stream(
         values,
@@ -111,7 +111,7 @@ def test_a_written_stream_is_read_back_and_its_layout_holds(
 
 
 def test_empty_and_single_partitions(spark: SparkSession, values: DataFrame, tmp_path: Path) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     for name, options in (("hash", {"partitions": 3}), ("range", {"ranged": True}), ("one", {"boundaries": ()})):
         empty = session.write_stream(values.limit(0), tmp_path / f"{name}.ss", clustered_by="bigint", **options)  # type: ignore[arg-type]
         assert check(empty) == ()
@@ -129,7 +129,7 @@ def test_empty_and_single_partitions(spark: SparkSession, values: DataFrame, tmp
 
 def test_a_stream_is_not_read_as_plain_files(spark: SparkSession, values: DataFrame, tmp_path: Path) -> None:
     """Its folder has the files of both versions."""
-    session = Session(spark)
+    session = Session(spark, effort="full")
     for overwrite in (False, True):
         session.write_stream(values, tmp_path / "two.ss", clustered_by="bigint", partitions=2, overwrite=overwrite)
     script = tmp_path / "count.scope"
@@ -143,9 +143,9 @@ def test_a_stream_is_not_read_as_plain_files(spark: SparkSession, values: DataFr
 def test_types_that_lose_information_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     collated = spark.sql("SELECT 1 AS a, array('x' COLLATE UTF8_LCASE) AS c")
     with pytest.raises(UserError, match="cannot store the column 'c'"):
-        Session(spark).write_stream(collated, tmp_path / "x.ss", clustered_by="a", partitions=2)
+        Session(spark, effort="full").write_stream(collated, tmp_path / "x.ss", clustered_by="a", partitions=2)
     nested = spark.sql("SELECT 1 AS a, named_struct('x y', array(1), 'm', map('k', 2)) AS s")
-    session = Session(spark)
+    session = Session(spark, effort="full")
     session.write_stream(nested, tmp_path / "x.ss", clustered_by="a", partitions=2)
     assert rows(session.read_stream(tmp_path / "x.ss")) == rows(nested)
 
@@ -172,7 +172,7 @@ def test_rows_in_the_right_layout_are_not_shuffled(spark: SparkSession, values: 
 def test_a_reader_keeps_its_version_through_writes_and_vacuum(
     spark: SparkSession, values: DataFrame, tmp_path: Path
 ) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     path = tmp_path / "x.ss"
     session.write_stream(values, path, clustered_by="bigint", partitions=2)
     before = session.read_stream(path)
@@ -195,12 +195,12 @@ def test_a_dead_writer_leaves_the_previous_version(
         write(values.where("p < 7"), path, request, storage=LocalStorage(path, Killing(at)))
     stream = open_stream(path)
     assert check(stream) == ()
-    assert Session(spark).read_stream(path).count() == (40 if stream.version == 1 else 7)
+    assert Session(spark, effort="full").read_stream(path).count() == (40 if stream.version == 1 else 7)
 
 
 def test_of_two_writers_one_wins(spark: SparkSession, values: DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "x.ss"
-    session = Session(spark)
+    session = Session(spark, effort="full")
     session.write_stream(values, path, clustered_by="bigint", partitions=2)
     lost: list[UserError] = []
 
@@ -255,7 +255,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(spark: SparkSession, place: Path, text: str) -> Any:
     (place / "script.scope").write_text(text)
-    return Session(spark, tables=place).run(place / "script.scope")
+    return Session(spark, tables=place, effort="full").run(place / "script.scope")
 
 
 def test_a_script_writes_streams_and_reads_them(spark: SparkSession, place: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_script_writes_streams_and_reads_them(spark: SparkSession, place: Path
     totals = open_stream(str(place / "totals.ss"))
     assert totals.manifest.function == stream.manifest.function
     assert totals.manifest.reference is not None
-    session = Session(spark, tables=place)
+    session = Session(spark, tables=place, effort="full")
     joined = session.sql("select region, total from by_user b join totals t on b.user = t.user where region = 's'")
     assert rows(joined) == ["Row(region='s', total=5.0)"] * 2
     # The next version may be computed from the previous one.
@@ -297,7 +297,7 @@ def test_a_script_writes_streams_and_reads_them(spark: SparkSession, place: Path
 
 def test_no_update_is_lost_between_reading_a_version_and_writing_the_next(spark: SparkSession, place: Path) -> None:
     """Another writer publishes a version after a script has read the stream, and before it writes."""
-    session = Session(spark, tables=place)
+    session = Session(spark, tables=place, effort="full")
     layout: dict[str, Any] = {"clustered_by": "user", "partitions": 2}
     session.write_stream(place / "orders.parquet", place / "x.ss", **layout)
     (place / "more.py").write_text(
@@ -344,7 +344,7 @@ def pages(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     pq.write_table(table, tmp_path / "files.parquet")
     by = ["domain", "host"]
-    Session(spark).write_stream(
+    Session(spark, effort="full").write_stream(
         tmp_path / "files.parquet", tmp_path / "pages.ss", clustered_by=by, ranged=True, partitions=12
     )
     monkeypatch.chdir(tmp_path)
@@ -377,9 +377,9 @@ def test_stored_ranges_need_no_sampling_pass_where_the_distribution_is_known(
     made = open_stream(str(pages / "made.ss"))
     assert check(made) == ()
     assert bool(sampled) == samples
-    said = json.loads(Session(spark, tables=pages).explain(pages / "script.scope", format="json"))["plan"]["children"][
-        0
-    ]
+    said = json.loads(Session(spark, tables=pages, effort="full").explain(pages / "script.scope", format="json"))[
+        "plan"
+    ]["children"][0]
     assert said.get("boundaries") == ("chosen at run time, by a second run" if samples else None)
     plain = spark.sql(query.replace("pages", "{pages}"), pages=spark.read.parquet(str(pages / "files.parquet")))
     assert rows(spark.read.parquet(*made.paths)) == rows(plain)
@@ -392,7 +392,7 @@ def test_stored_ranges_need_no_sampling_pass_where_the_distribution_is_known(
 
 def test_a_frame_of_a_stream_is_optimized_with_its_layout(spark: SparkSession, pages: Path) -> None:
     """For every version, but only if the frame reads the whole version unchanged."""
-    session = Session(spark)
+    session = Session(spark, effort="full")
     first = session.read_stream(pages / "pages.ss")
     again = ["size"]
     session.write_stream(pages / "files.parquet", pages / "pages.ss", clustered_by=again, partitions=3, overwrite=True)
@@ -413,7 +413,7 @@ def test_a_frame_of_a_stream_is_optimized_with_its_layout(spark: SparkSession, p
 
 
 def test_a_stream_is_bound_with_its_facts_and_statistics(spark: SparkSession, place: Path) -> None:
-    session = Session(spark, tables=place)
+    session = Session(spark, tables=place, effort="full")
     session.write_stream(
         place / "orders.parquet",
         place / "o.ss",
@@ -422,7 +422,7 @@ def test_a_stream_is_bound_with_its_facts_and_statistics(spark: SparkSession, pl
         keys=[["amount"]],
         dependencies=[(["user"], ["region"])],
     )
-    session = Session(spark, tables=place)
+    session = Session(spark, tables=place, effort="full")
     (scan,) = {
         id(node): node for node in session.pipeline.bind("select * from o").operators() if isinstance(node, Scan)
     }.values()
@@ -468,14 +468,18 @@ def test_nothing_is_written_if_an_output_fails(spark: SparkSession, place: Path)
     ],
 )
 def test_a_bad_stream_is_one_clear_error(spark: SparkSession, place: Path, output: str, said: str) -> None:
-    Session(spark).write_stream(place / "orders.parquet", place / "there.ss", clustered_by="user", partitions=2)
+    Session(spark, effort="full").write_stream(
+        place / "orders.parquet", place / "there.ss", clustered_by="user", partitions=2
+    )
     with pytest.raises(UserError, match=said) as caught:
         run(spark, place, f'r = SELECT * FROM orders; OUTPUT r TO SSTREAM "x.ss" {output};')
     assert caught.value.span is not None
 
 
 def test_another_folder_is_neither_read_nor_replaced_as_a_stream(spark: SparkSession, place: Path) -> None:
-    Session(spark).write_stream(place / "orders.parquet", place / "there.ss", clustered_by="user", partitions=2)
+    Session(spark, effort="full").write_stream(
+        place / "orders.parquet", place / "there.ss", clustered_by="user", partitions=2
+    )
     for text, why in (
         ('r = SELECT * FROM SSTREAM "orders.parquet"; OUTPUT r TO "x.csv";', "is not a structured stream"),
         ('r = SELECT * FROM orders; OUTPUT r TO SSTREAM "there.ss" CLUSTERED BY user;', "exists already"),
@@ -490,7 +494,7 @@ def test_another_folder_is_neither_read_nor_replaced_as_a_stream(spark: SparkSes
 
 
 def test_a_damaged_page_is_an_error_and_never_a_wrong_row(spark: SparkSession, place: Path) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     stream = session.write_stream(place / "orders.parquet", place / "x.ss", clustered_by="user", partitions=1)
     chunk = pq.read_metadata(stream.paths[0]).row_group(0).column(2)
     path = Path(stream.paths[0])
@@ -530,7 +534,7 @@ def test_a_key_reads_only_its_pages(spark: SparkSession, tmp_path: Path) -> None
     chunk = pq.read_metadata(stream.paths[0]).row_group(0).column(0)
     assert chunk.has_offset_index
     assert chunk.has_column_index
-    stored = Session(spark).read_stream(stream.path)
+    stored = Session(spark, effort="full").read_stream(stream.path)
     with temporarily(spark, **{"spark.sql.adaptive.enabled": False}):
         assert stored.where("a = 1234").count() == 4
         assert scanned(stored.where("a = 1234")) <= 1000  # of 20,000: a page of 500, or two
@@ -550,7 +554,7 @@ def test_a_script_writes_rows_in_the_planned_layout(spark: SparkSession, tmp_pat
     from unshuffle.cost.machine import Machine
     from unshuffle.spark.execution.metrics import measure
 
-    session = Session(spark)
+    session = Session(spark, effort="full")
     rows = spark.range(400).selectExpr("id % 37 AS a", "id AS b")
     session.write_stream(rows, tmp_path / "six.ss", clustered_by="a", partitions=6)
     session.write_stream(rows, tmp_path / "four.ss", clustered_by="a", partitions=4)
@@ -577,11 +581,13 @@ def test_lists_are_collected_from_sorted_rows(spark: SparkSession, tmp_path: Pat
     """Spark would hash such groups, and sort the rows again when there are more than a few groups."""
     rows = spark.range(4000).selectExpr("id % 611 AS a", "id AS b")
     for name, count in (("one", 3), ("two", 4)):
-        Session(spark).write_stream(rows, tmp_path / f"{name}.ss", clustered_by="a", partitions=count, ranged=True)
+        Session(spark, effort="full").write_stream(
+            rows, tmp_path / f"{name}.ss", clustered_by="a", partitions=count, ranged=True
+        )
     rows.createOrReplaceTempView("stored_rows")
     grouped = "SELECT a, percentile(b, 0.5) AS middle, size(collect_list(b)) AS n FROM {} GROUP BY a"
     both = "(SELECT * FROM {} UNION ALL SELECT * FROM {})"
-    session = Session(spark, tables=tmp_path)
+    session = Session(spark, tables=tmp_path, effort="full")
     for table, plain, sorts in (
         ("one", "stored_rows", 0),
         (both.format("one", "two"), both.format(*["stored_rows"] * 2), 1),

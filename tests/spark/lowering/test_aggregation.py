@@ -53,7 +53,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     for name, table in (("few", pa.table(few)), ("many", pa.table(many)), ("twice", twice)):
         pq.write_table(table, folder / f"{name}.parquet")
         spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
-    made = Session(spark, tables=Path(folder))
+    made = Session(spark, tables=Path(folder), effort="full")
     made.declare_key("few", "id")
     with quick(spark):
         yield made

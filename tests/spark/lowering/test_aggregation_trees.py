@@ -47,7 +47,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Se
     ours.conf.set("spark.sql.files.openCostInBytes", "1500")
     for name in ("t", "none"):
         ours.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(f"plain_{name}")
-    return Session(ours, tables=folder)
+    return Session(ours, tables=folder, effort="full")
 
 
 def _piece(piece: int, rows: int) -> pa.Table:

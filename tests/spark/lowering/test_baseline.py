@@ -219,7 +219,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         pq.write_table(table, folder / f"{name}.parquet")
         spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     with temporarily(spark, **{"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}):
-        yield Session(spark, tables=folder)
+        yield Session(spark, tables=folder, effort="full")
 
 
 PARAMS = {"three": 3, "who": "bob' or '1' = '1"}

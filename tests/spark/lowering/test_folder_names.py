@@ -135,7 +135,7 @@ def test_a_script_joins_the_rows_that_plain_spark_joins(spark: SparkSession, tmp
     """)
     table = spark.read.parquet(str(folder))
     expected = table.alias("x").join(table.alias("y"), "p").selectExpr("x.id", "y.id as other")
-    Session(spark).run(script)
+    Session(spark, effort="full").run(script)
     assert rows(spark.read.parquet(f"{tmp_path}/out")) == rows(expected)
 
 
@@ -148,7 +148,7 @@ def test_folders_that_spark_refuses_are_refused(spark: SparkSession, tmp_path: P
     script = tmp_path / "s.scope"
     script.write_text(f't = EXTRACT id FROM "{folder}" USING Parquet(); OUTPUT t TO "{tmp_path}/out" USING Parquet();')
     with pytest.raises(UnshuffleError):
-        Session(spark).run(script)
+        Session(spark, effort="full").run(script)
     assert not (tmp_path / "out").exists()
 
 

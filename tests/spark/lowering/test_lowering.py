@@ -37,7 +37,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         spark.conf.set(name, value)
     for table in folder.iterdir():
         spark.read.parquet(str(table)).createOrReplaceTempView(table.stem)
-    yield Session(spark, tables=folder)
+    yield Session(spark, tables=folder, effort="full")
     for table in folder.iterdir():
         spark.catalog.dropTempView(table.stem)
     for name, was in before.items():

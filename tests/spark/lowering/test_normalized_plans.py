@@ -177,7 +177,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         spark.sql(_as_values(table)).createOrReplaceTempView(f"normalize_{name}")
     (folder / "c.csv").write_text("1,2\n2,\n,0\n1,2\n")
     with quick(spark), temporarily(spark, **{"spark.sql.optimizer.maxIterations": 4}):
-        yield Session(spark, tables=folder), folder
+        yield Session(spark, tables=folder, effort="full"), folder
     for name in "tukz":
         spark.catalog.dropTempView(f"normalize_{name}")
 

@@ -75,7 +75,7 @@ def sides(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Side
     ours.conf.set(
         "spark.sql.shuffle.partitions", "2"
     )  # under a join, Spark would use its own number if that were larger
-    return Sides(plain, Session(ours, tables=folder))
+    return Sides(plain, Session(ours, tables=folder, effort="full"))
 
 
 def below_a_join(optimized: PlannedQuery) -> bool:

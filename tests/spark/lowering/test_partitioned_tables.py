@@ -123,7 +123,7 @@ def exchanges(session: Session, frame: DataFrame) -> int:
     ],
 )
 def test_nothing_moves(spark: SparkSession, query: str) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     assert exchanges(session, session.sql(query)) == 0
 
 
@@ -134,7 +134,7 @@ def test_a_table_whose_folders_are_elsewhere_is_read_as_spark_reads_it(spark: Sp
         spark.sql("insert into moved values (1, 1), (2, 2)")
         spark.range(5).selectExpr("cast(id as int) as id").write.parquet(str(tmp_path / "x"))
         spark.sql(f"alter table moved add partition (p = 3) location '{tmp_path / 'x'}'")
-        session = Session(spark)
+        session = Session(spark, effort="full")
         for query in ("select p, count(*) as n from moved group by p", "select * from moved where p > 1"):
             assert rows(session.sql(query)) == rows(spark.sql(query))
     finally:
@@ -153,7 +153,7 @@ def test_a_column_that_was_added_has_its_default_in_older_files(spark: SparkSess
             session = session_of(spark)
             with other_costs(seed):
                 assert rows(session.optimize(spark.sql(query))) == expected
-        assert exchanges(Session(spark), Session(spark).sql(query)) == 0
+        assert exchanges(Session(spark, effort="full"), Session(spark, effort="full").sql(query)) == 0
     finally:
         spark.sql("drop table grown")
 
@@ -167,7 +167,7 @@ def test_folders_of_a_script_prune_and_join_in_place(spark: SparkSession, tables
         r = SELECT d.day, d.k, COUNT(*) AS n FROM d JOIN o ON d.day == o.day WHERE d.day >= '2026-02-02' GROUP BY d.day, d.k;
         OUTPUT r TO "{tmp_path}/out" USING Parquet();
     """)
-    session = Session(spark)
+    session = Session(spark, effort="full")
     assert "% of the bytes" in session.explain(script)
     session.run(script)
     expected = spark.sql(

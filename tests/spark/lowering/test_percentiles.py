@@ -61,14 +61,14 @@ def sides(spark: SparkSession, tmp_path: Path) -> Iterator[Sides]:
     for number, (count, boundaries) in enumerate(zip((300, 80, 60, 0), cuts, strict=True)):
         frame = plain.createDataFrame(rows(number, count), SCHEMA)
         frame.createOrReplaceTempView(f"s{number}")
-        Session(ours).write_stream(
+        Session(ours, effort="full").write_stream(
             ours.createDataFrame(frame.collect(), SCHEMA),
             tmp_path / f"s{number}.ss",
             clustered_by=["a", "b"],
             ranged=True,
             boundaries=boundaries,
         )
-    yield Sides(plain, Session(ours, tables=tmp_path))
+    yield Sides(plain, Session(ours, tables=tmp_path, effort="full"))
     for number in range(4):
         plain.catalog.dropTempView(f"s{number}")
 

@@ -58,7 +58,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     for name in ("known", "unknown"):
         pq.write_table(table, folder / f"{name}.parquet", row_group_size=100)
         spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
-    found = Session(spark, tables=folder)
+    found = Session(spark, tables=folder, effort="full")
     found.analyze(folder / "known.parquet")
     yield found
     for name in ("known", "unknown"):

@@ -62,7 +62,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         pq.write_table(content, folder / f"{name}.parquet")
         spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     with quick(spark):
-        yield Session(spark, tables=Path(folder))
+        yield Session(spark, tables=Path(folder), effort="full")
     for name in ("t", "z"):
         spark.catalog.dropTempView(name)
 

@@ -131,13 +131,13 @@ def sides(
         )
     )
     clustered = list(kind.clustered_by)
-    Session(ours).write_stream(
+    Session(ours, effort="full").write_stream(
         ours.createDataFrame(big), tables / "b.ss", clustered_by=clustered, ranged=True, boundaries=kind.boundaries()
     )
     pq.write_table(small, tables / "s.parquet")
     for name, rows in (("b", big), ("s", small)):
         plain.createDataFrame(rows).createOrReplaceTempView(name)
-    yield Sides(plain, Session(ours, tables=tables))
+    yield Sides(plain, Session(ours, tables=tables, effort="full"))
     for name in ("b", "s"):
         plain.catalog.dropTempView(name)
 
@@ -230,10 +230,10 @@ def test_generated_queries(spark: SparkSession, tmp_path: Path, seed: int, repor
         plain.createDataFrame(rows).createOrReplaceTempView(table.stem)
         by = [draw.choice(FAMILIES[table.stem]["number"])]
         by.append(draw.choice([c for family in FAMILIES[table.stem].values() for c in family if c not in by]))
-        Session(ours).write_stream(
+        Session(ours, effort="full").write_stream(
             str(table), streams / f"{table.stem}.ss", clustered_by=by, ranged=True, boundaries=cuts(draw, by, rows)
         )
-    sides, ran = Sides(plain, Session(ours, tables=streams)), 0
+    sides, ran = Sides(plain, Session(ours, tables=streams, effort="full")), 0
     for number in range(QUERIES_OF_EACH):
         query = Query(number).text()
         try:

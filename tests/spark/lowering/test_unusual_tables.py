@@ -160,7 +160,7 @@ def test_a_script_reads_what_plain_spark_reads(
     expected = rows(spark.sql("select x.id, y.v from t x join t y on x.id = y.id and x.v = y.v"))
     for seed in range(3):
         with other_costs(seed):
-            Session(spark).run(tmp_path / "s.scope")
+            Session(spark, effort="full").run(tmp_path / "s.scope")
             assert rows(spark.read.parquet(f"{tmp_path}/out")) == expected
 
 
@@ -173,4 +173,4 @@ def test_a_table_of_empty_files_is_refused(spark: SparkSession, tmp_path: Path) 
     with pytest.raises(PySparkException):
         spark.read.parquet(str(tmp_path / "t"))
     with pytest.raises(UnshuffleError):
-        Session(spark).run(tmp_path / "s.scope")
+        Session(spark, effort="full").run(tmp_path / "s.scope")

@@ -48,7 +48,7 @@ def expected(frame: DataFrame) -> Counter[str]:
 
 
 def test_a_file_that_was_added_later_is_not_read(spark: SparkSession, table: Path) -> None:
-    session, frame = Session(spark), spark.read.parquet(str(table))
+    session, frame = Session(spark, effort="full"), spark.read.parquet(str(table))
     before = expected(frame)
     write(table, 9, range(5))
     scan = scan_of(session, frame)
@@ -59,7 +59,7 @@ def test_a_file_that_was_added_later_is_not_read(spark: SparkSession, table: Pat
 
 
 def test_a_file_that_was_replaced_is_looked_at_again(spark: SparkSession, table: Path) -> None:
-    session = Session(spark)
+    session = Session(spark, effort="full")
     frame = spark.read.parquet(str(table))
     assert scan_of(session, frame).files.rows == 40
     write(table, 2, range(1000, 1003))
@@ -71,7 +71,7 @@ def test_a_file_that_was_replaced_is_looked_at_again(spark: SparkSession, table:
 
 def test_a_summary_of_all_footers_is_not_data(spark: SparkSession, table: Path) -> None:
     shutil.copy(table / "day=1" / "a.parquet", table / "_metadata")
-    session, frame = Session(spark), spark.read.parquet(str(table))
+    session, frame = Session(spark, effort="full"), spark.read.parquet(str(table))
     assert scan_of(session, frame).files.rows == 40
     assert joined(session, frame) == expected(frame)
 
@@ -79,7 +79,7 @@ def test_a_summary_of_all_footers_is_not_data(spark: SparkSession, table: Path) 
 def test_a_table_below_a_link_has_its_folders(spark: SparkSession, table: Path) -> None:
     link = table.parent / "link"
     link.symlink_to(table)
-    session, frame = Session(spark), spark.read.parquet(str(link))
+    session, frame = Session(spark, effort="full"), spark.read.parquet(str(link))
     scan = scan_of(session, frame)
     assert scan.parts is not None
     assert scan.bounds is not None
@@ -90,7 +90,7 @@ def test_a_table_whose_files_only_spark_lists_has_their_size(spark: SparkSession
     """The catalog says that a table in folders has 8 EiB, and plans for so much data have thousands of partitions."""
     spark.sql("create table far_parts (id bigint, p int) using parquet partitioned by (p)")
     try:
-        session, frame = Session(spark), spark.sql("select p, id from far_parts")
+        session, frame = Session(spark, effort="full"), spark.sql("select p, id from far_parts")
         assert scan_of(session, frame).files.bytes == 0
         spark.sql("insert into far_parts select id, id % 2 from range(100)")
         spark.sql(f"alter table far_parts add partition (p = 7) location '{tmp_path / 'far'}'")
@@ -111,7 +111,7 @@ def test_folders_with_escaped_names_are_read_in_place(spark: SparkSession, tmp_p
     )
     try:
         spark.sql("insert into escaped values (1, 'é/x=1%'), (2, '50%'), (3, 'a '), (4, null), (5, 'a'), (6, '%2F')")
-        session = Session(spark)
+        session = Session(spark, effort="full")
         frame = spark.table("escaped") if is_catalog else spark.read.parquet(str(tmp_path / "e"))
         scan = scan_of(session, frame)
         assert scan.files.rows == 6

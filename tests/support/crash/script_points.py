@@ -80,7 +80,7 @@ class ScriptPoints:
         data(self.data)
         self._before.mkdir()
         shape.prepare(self._before)
-        self._session = Session(spark)
+        self._session = Session(spark, effort="full")
         self._file = self.data / "script.scope"
         self._file.write_text(shape.script(self.data, self.work))
 
@@ -297,7 +297,7 @@ def script_points(spark: SparkSession, shapes: Iterable[ScriptShape], folder: Pa
 
 def written(spark: SparkSession, faults: HadoopFaults, work: Path, at: int, fault: str) -> None:
     """Runs the script that belongs to a folder, in a process of its own. It is planned before operations are counted."""
-    session = Session(spark)
+    session = Session(spark, effort="full")
     script = session.pipeline.bind_file(work.parent / "data" / "script.scope", None)
     with session.pipeline.executing(script) as execution:
         faults.arm(work, at, fault)

@@ -146,7 +146,7 @@ class Shapes:
         for name, text in (("files", FILES), ("streams", STREAMS)):
             (folder / f"{name}.scope").write_text(INPUT + text, encoding="utf-8")
         (folder / "faulty.py").write_text(CODE, encoding="utf-8")
-        self.session = Session(spark, tables=self._tables)
+        self.session = Session(spark, tables=self._tables, effort="full")
         plan_for(self.session, MACHINE)
         frame = spark.read.parquet(str(self._tables / "visits.parquet"))
         frame.createOrReplaceTempView("visits")
@@ -169,7 +169,7 @@ class Shapes:
 
     def _query(self, name: str, query: str) -> Shape:
         expected = _rows(self._spark.sql(query))
-        session = Session(self._spark, tables=self._tables)
+        session = Session(self._spark, tables=self._tables, effort="full")
         plan_for(session, Machine(cores=2) if name == "broadcast join" else MACHINE)
         is_sorted = "order by" in query
         return Shape(

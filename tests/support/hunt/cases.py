@@ -157,7 +157,7 @@ def stored(spark: SparkSession, tables: tuple[Table, ...], folder: Path) -> Iter
 
 def execute(spark: SparkSession, statement: str) -> None:
     if statement.startswith(("session.", "spark.")):
-        exec(statement, {"spark": spark, "session": Session(spark)})
+        exec(statement, {"spark": spark, "session": Session(spark, effort="full")})
     else:
         spark.sql(statement)
 

@@ -73,7 +73,7 @@ class Replanned(Pipeline):
     """A pipeline that remembers what it read and planned, and can be given both. `planned` are all of its plans."""
 
     def __init__(self, spark: SparkSession, without: Collection[str]) -> None:
-        super().__init__(Connection(spark, None), disabled=without)
+        super().__init__(Connection(spark, None), disabled=without, effort="full")
         self.script: Script | None = None
         self.chosen: PlannedQuery | None = None
         self.planned: list[PlannedQuery] = []
@@ -93,7 +93,7 @@ class Replanned(Pipeline):
 
 def session_of(spark: SparkSession, declared: Collection[str] = (), without: Collection[str] = ()) -> Session:
     """A session with the declarations of a case. Its pipeline is a `Replanned`."""
-    session = Session(spark)
+    session = Session(spark, effort="full")
     session.pipeline = Replanned(spark, without)
     for each in declared:
         exec(each, {"session": session})

@@ -195,7 +195,7 @@ def world(
     for name, text in SCRIPTS.items():
         (folder / f"{name}.scope").write_text(text)
     (folder / "join.sql").write_text(text_of("join", 1, STORED))
-    made = World(Session(spark, tables=data), folder, numbers)
+    made = World(Session(spark, tables=data, effort="full"), folder, numbers)
     for name in TEXTS:
         for n in numbers:
             made.expected[f"{name} {n}"] = rows_of(spark.sql(text_of(name, n)))
@@ -215,7 +215,7 @@ def text_of(name: str, n: int, prefix: str = "") -> str:
 
 
 def stream_frame(spark: SparkSession, folder: Path, name: str = "hashed.ss") -> DataFrame:
-    return Session(spark).read_stream(folder / name)
+    return Session(spark, effort="full").read_stream(folder / name)
 
 
 def _write_streams(made: World) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unshuffle.catalog.types import spark_name
+from unshuffle.effort import Stakes
 from unshuffle.explain.render.logical import tree
 from unshuffle.explain.render.node import DisplayNode, Execution
 from unshuffle.explain.render.parts_json import parts_json
@@ -36,6 +37,13 @@ def explanation(drawing: PlanDrawing, reasons: ReasonText) -> dict[str, Any]:
         "parts": parts_json(reasons),
         "trace": trace_json(optimized.trace),
     }
+
+
+def left_as_is_json(stakes: Stakes | None) -> Json | None:
+    """Why `sql` and `optimize` leave the query to plain Spark, in estimated seconds. None if they plan it."""
+    if stakes is None:
+        return None
+    return {"straight": stakes.straight, "saving": stakes.saving, "planning": stakes.planning}
 
 
 def logical_explanation(script: Script) -> Json:

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from unshuffle.catalog import files
+from unshuffle.effort import Stakes
 from unshuffle.errors import UnshuffleError, disk_problems, located
 from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
@@ -45,6 +46,7 @@ class Execution:
     reasons: tuple[str, ...] = ()  # why parts of the query, or all of it, fell back to Spark
     added: Callable[[], tuple[str, ...]] = tuple  # asks Spark which exchanges it adds to the plan
     optimize_ms: float = 0.0
+    left_as_is: Stakes | None = None  # why planning the user's DataFrame did not pay
 
     @property
     def fallbacks(self) -> tuple[str, ...]:

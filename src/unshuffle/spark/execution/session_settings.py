@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of
 from unshuffle.spark.shims.gateway import java_session
 from unshuffle.spark.shims.observations import share_observations
+from unshuffle.spark.shims.session_conf import session_conf
 from unshuffle.target import (
     BYPASS_MERGE_THRESHOLD,
     MAX_PARTITION_BYTES,
@@ -23,16 +24,21 @@ _SHARED = ("_sc", "_jsc", "_jvm", "_profiler_collector")
 
 def settings_of(spark: SparkSession) -> SessionSettings:
     """The settings in force that planning depends on."""
-    conf = java_session(spark).sessionState().conf()
-    # `SparkContext.getConf` would copy every setting, with one JVM call each.
-    threshold = spark.sparkContext._conf.get(BYPASS_MERGE_THRESHOLD)
-    return SessionSettings(
-        int(conf.numShufflePartitions()),
-        int(conf.filesMaxPartitionBytes()),
+    return settings_and_cores(spark)[0]
+
+
+def settings_and_cores(spark: SparkSession) -> tuple[SessionSettings, int]:
+    """The same, and the number of tasks that run at once."""
+    conf = session_conf(spark, (MAX_PARTITION_BYTES, TWO_LEVEL_MAP), (BYPASS_MERGE_THRESHOLD,))
+    threshold = conf.of_context.get(BYPASS_MERGE_THRESHOLD)
+    settings = SessionSettings(
+        conf.shuffle_partitions,
+        conf.max_partition_bytes,
         None if threshold is None else int(threshold),
-        bool(conf.dynamicPartitionPruningEnabled() and conf.exchangeReuseEnabled()),
-        frozenset(key for key in (MAX_PARTITION_BYTES, TWO_LEVEL_MAP) if conf.contains(key)),
+        conf.prunes_dynamically,
+        conf.set_by_user,
     )
+    return settings, conf.cores
 
 
 def isolated_session(spark: SparkSession, settings: Settings) -> SparkSession:

@@ -28,6 +28,8 @@ from unshuffle.spark.lowering.placeholders import Placeholders
 from unshuffle.spark.reader import relations
 from unshuffle.spark.session import has_plain_strings, why_plain
 from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of
+from unshuffle.spark.shims.plan_steps import Table
+from unshuffle.spark.shims.session_conf import session_conf
 from unshuffle.spark.udf import user_operators
 
 # SQL has no rows without columns, so such rows get this one.
@@ -48,8 +50,10 @@ class Baseline:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self._apart: SparkSession | None = None  # a session for views, which other threads must not see
-        string = string_as_bytes if has_plain_strings(spark) else string_literal
-        self._placeholders = Placeholders(name_of, self.subquery, why_plain(spark) is not None, string)
+        is_plain = why_plain(spark) is not None
+        has_plain_strings_ = has_plain_strings(spark) if is_plain else session_conf(spark).plain_strings
+        string = string_as_bytes if has_plain_strings_ else string_literal
+        self._placeholders = Placeholders(name_of, self.subquery, is_plain, string)
         self._shared: dict[int, tuple[logical.Shared, str]] = {}
 
     def result(self, plan: Plan) -> DataFrame:
@@ -82,9 +86,9 @@ class Baseline:
             return self._placeholders.frame(self.spark, text)
         return frame_of(self.spark, analyzed_plan(self._placeholders.frame(self._apart, text)))
 
-    def select_from(self, frame: DataFrame) -> str:
+    def select_from(self, table: Table) -> str:
         """A DataFrame as SQL."""
-        return f"SELECT * FROM {self._placeholders.table(frame)}"
+        return f"SELECT * FROM {self._placeholders.table(table)}"
 
     def foreign(self, sql: str, inputs: Sequence[tuple[str, Plan]]) -> str:
         """A user's query over named inputs, whose columns have the user's names."""
@@ -109,7 +113,8 @@ class Baseline:
         if not isinstance(plan.files.format, logical.Format):
             return self._frame_as_sql(plan)
         columns = ", ".join(f"{quote(column.name)} AS {name_of(column)}" for column in plan.columns)
-        table = self._placeholders.table(files.read(self.spark, plan))
+        relation = plan.files.relation
+        table = self._placeholders.table(files.read(self.spark, plan) if relation is None else relation)
         return f"SELECT {columns or ONE_ROW} FROM {table}"
 
     def _table_scan(self, plan: logical.TableScan) -> str:

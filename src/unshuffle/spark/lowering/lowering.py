@@ -31,6 +31,7 @@ from unshuffle.plan.expressions import Cast, Ref
 from unshuffle.plan.logical import Plan
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.plan.sql import quote
+from unshuffle.properties import Partitioned
 from unshuffle.spark.lowering.baseline import Baseline, name_of
 from unshuffle.spark.lowering.lowered import Lowered, select_only
 from unshuffle.spark.lowering.operators import (
@@ -46,7 +47,7 @@ from unshuffle.spark.lowering.operators import (
     udf,
     window,
 )
-from unshuffle.spark.lowering.partition_number import numbered_layouts
+from unshuffle.spark.lowering.partition_number import numbered_layouts, partition_number_text
 from unshuffle.spark.shims import plan_bridge
 
 
@@ -73,7 +74,8 @@ class Lowering(Baseline):
         self.spark_exchanges: dict[int, plan_bridge.SparkExchange] = {}  # of each lowered exchange, by the node's id
         self.fallback_inputs: dict[int, str] = {}  # SQL of the inputs of an operator that falls back, by the plan's id
         self._persisted_spools = {spool.number for spool in optimized.spools if spool.kept}
-        self._spool_frames: dict[int, tuple[str, bool, DataFrame]] = {}  # SQL, whether we persisted it, the frame
+        self._spool_texts: dict[int, str] = {}
+        self._persisted_frames: list[DataFrame] = []
         self._subquery_plans = {plan.columns: physical for plan, physical in optimized.subqueries}
         self._lowered: dict[int, tuple[PhysicalPlan, Lowered]] = {}
 
@@ -101,10 +103,9 @@ class Lowering(Baseline):
 
     def release(self) -> None:
         """Unpersists the spools of this query."""
-        for _, is_ours, frame in self._spool_frames.values():
-            if is_ours:
-                frame.unpersist()
-        self._spool_frames.clear()
+        for frame in self._persisted_frames:
+            frame.unpersist()
+        self._persisted_frames.clear()
 
     # --- what the lowering of operators uses
 
@@ -120,22 +121,38 @@ class Lowering(Baseline):
         """The rows with one more column, a Spark column."""
         return self.select_from(self.query(sql).withColumn(column.spark_name, value))
 
+    def with_partition_number(self, sql: str, column: Column, layout: Partitioned) -> str:
+        """The rows with the number of the partition that each has in a layout."""
+        number = partition_number_text(self.spark, layout, self._placeholders.call)
+        return f"SELECT *, {number} AS {name_of(column)} FROM ({sql})"
+
     def typed(self, column: Column, type_: DataType) -> str:
         return name_of(column) if type_ in (None, column.type) else self.expression(Cast(Ref(column), type_))
 
     def spool(self, number: int) -> str:
         """The rows of a spool, which Spark computes once for all readers."""
-        if number not in self._spool_frames:
-            frame = self.query(self.lower(self.spools[number]).sql)
-            # Spark finds cached data by an equal plan. Data that others have cached is not ours to unpersist.
-            is_ours = number in self._persisted_spools and frame.storageLevel == StorageLevel.NONE
-            if is_ours:
-                frame = frame.persist()
-            elif number not in self._persisted_spools:
+        if number not in self._spool_texts:
+            sql = self.lower(self.spools[number]).sql
+            self._spool_texts[number] = (
+                self.select_from(self._persisted(sql))
+                if number in self._persisted_spools
                 # Spark reuses an exchange only if it is the same for every reader.
-                frame = plan_bridge.planned(frame)
-            self._spool_frames[number] = (self.select_from(frame), is_ours, frame)
-        return self._spool_frames[number][0]
+                else (self.changed(sql, plan_bridge.PLANNED))
+            )
+        return self._spool_texts[number]
+
+    def _persisted(self, sql: str) -> DataFrame:
+        """The rows, persisted until the end of this query. Spark finds cached data by an equal plan. Data that others have
+        cached is not ours to unpersist."""
+        frame = self.query(sql)
+        if frame.storageLevel == StorageLevel.NONE:
+            frame = frame.persist()
+            self._persisted_frames.append(frame)
+        return frame
+
+    def changed(self, sql: str, change: plan_bridge.PlanChange) -> str:
+        """The rows, with a change of the physical plan that Spark makes for them."""
+        return self.select_from(self._placeholders.step(sql, change))
 
     # --- the baseline, over inputs that are lowered already
 

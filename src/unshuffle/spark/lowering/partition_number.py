@@ -31,7 +31,14 @@ from unshuffle.properties import (
     SampledBoundaries,
     TargetedBroadcast,
 )
-from unshuffle.spark.shims.range_number import hash_number, range_number, reach_numbers
+from unshuffle.spark.shims.catalyst import OpaqueCode
+from unshuffle.spark.shims.range_number import (
+    hash_number,
+    normalized_text,
+    opaque_number,
+    range_number,
+    reach_numbers,
+)
 
 Spools = Mapping[int, PhysicalPlan]
 
@@ -236,6 +243,21 @@ def partition_number(
             return range_number(spark, columns, function)
         case HashFunction() as function:
             return hash_number(spark, columns, function)
+        case other:
+            raise InternalError(f"rows cannot be numbered by {other}")
+
+
+def partition_number_text(
+    spark: SparkSession, layout: Partitioned, call: Callable[[OpaqueCode, Sequence[str]], str]
+) -> str:
+    """The same as SQL. `call` gives the text of an expression that has none."""
+    columns = [quote(c.spark_name) for c in layout.columns]
+    match layout.function:
+        case RangeFunction() as function:
+            return call(opaque_number(spark, function), columns)
+        case HashFunction() as function:
+            typed = [normalized_text(*each) for each in zip(columns, function.types, strict=True)]
+            return f"pmod({call(opaque_number(spark, function), typed)}, {function.partitions})"
         case other:
             raise InternalError(f"rows cannot be numbered by {other}")
 

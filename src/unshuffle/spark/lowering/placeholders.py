@@ -9,7 +9,7 @@ A Scala map is a partial function, so it can be passed to Catalyst's `transform`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -23,7 +23,8 @@ from unshuffle.plan.expressions import Expression, Opaque
 from unshuffle.plan.logical import Plan
 from unshuffle.plan.sql import string_literal, to_sql
 from unshuffle.spark.shims import catalyst
-from unshuffle.spark.shims.java_plans import query_over
+from unshuffle.spark.shims.plan_bridge import PlanChange
+from unshuffle.spark.shims.plan_steps import OpaqueText, Step, Steps, Table
 
 
 def column(
@@ -56,28 +57,37 @@ class Placeholders:
     subquery: Callable[[Plan], str]
     uses_public_api: bool = False  # Spark's internals may not be used
     string: Callable[[str], str] = string_literal
-    _opaque: dict[str, Opaque] = field(default_factory=dict)
-    _frames: dict[str, DataFrame] = field(default_factory=dict)
+    _opaque: dict[str, tuple[catalyst.OpaqueCode, Sequence[Expression | str]]] = field(default_factory=dict)
+    _tables: dict[str, Table] = field(default_factory=dict)
+    _steps: dict[SparkSession, Steps] = field(default_factory=dict)
 
     def text(self, expression: Expression) -> str:
         return to_sql(expression, self.name_of, self.subquery, self.name, self.string)
 
     def name(self, opaque: Opaque) -> str:
         """The call that represents an opaque expression. Each occurrence has its own, even two random numbers of one seed."""
+        return self.call(opaque.code, opaque.arguments)
+
+    def call(self, code: catalyst.OpaqueCode, arguments: Sequence[Expression | str]) -> str:
+        """The call that represents Catalyst's code over arguments, which may be SQL texts."""
         call = f"unshuffle_opaque({len(self._opaque) + 1})"
-        self._opaque[call] = opaque
+        self._opaque[call] = code, arguments
         return call
 
-    def table(self, frame: DataFrame) -> str:
+    def _texts(self, arguments: Sequence[Expression | str]) -> list[str]:
+        return [each if isinstance(each, str) else self.text(each) for each in arguments]
+
+    def table(self, table: Table) -> str:
         """The table name that represents a DataFrame. It must not occur in a WITH clause unless only the public API is used:
         Catalyst's transformation does not reach it there."""
-        name = f"unshuffle_frame_{len(self._frames) + 1}_"
-        self._frames[name] = frame
+        name = f"unshuffle_frame_{len(self._tables) + 1}_"
+        self._tables[name] = table
         return name
 
     def clear(self) -> None:
         self._opaque.clear()
-        self._frames.clear()
+        self._tables.clear()
+        self._steps.clear()
 
     def used_in(self, text: str) -> list[str]:
         """The calls in a text that represent opaque expressions."""
@@ -85,18 +95,35 @@ class Placeholders:
 
     def frame(self, spark: SparkSession, text: str) -> DataFrame:
         """A query whose expressions were written with these placeholders, as a DataFrame."""
-        if self.uses_public_api:
-            return self._frame_by_public_api(spark, text)
-        has_opaque = bool(self.used_in(text))
-        query = self.parsed(spark, text) if has_opaque else text
+        return self._frame_by_public_api(spark, text) if self.uses_public_api else self.made(spark, self.step(text))
+
+    def step(self, text: str, then: PlanChange | None = None) -> Step:
+        """A query whose expressions were written with these placeholders, to be made later."""
+        opaque = self._opaque_texts(text)
         # The arguments of an opaque expression may contain subqueries, whose tables its own text does not name.
-        frames = {name: frame for name, frame in self._frames.items() if has_opaque or name in text}
-        return query_over(spark, query, frames)
+        texts = [text, *(argument for each in opaque for argument in each.arguments)]
+        tables = {name: table for name, table in self._tables.items() if any(name in each for each in texts)}
+        return Step(text, tables, opaque, then)
+
+    def made(self, spark: SparkSession, step: Step) -> DataFrame:
+        if spark not in self._steps:
+            self._steps[spark] = Steps(spark)
+        return self._steps[spark].frame(step)
+
+    def _opaque_texts(self, text: str) -> list[OpaqueText]:
+        """The opaque expressions in a text, each after those in its arguments: writing them may add further ones."""
+        calls, found = self.used_in(text), []
+        for call in calls:
+            before = len(self._opaque)
+            code, arguments = self._opaque[call]
+            found.append(OpaqueText(call, code.expression, code.holes, self._texts(arguments)))
+            calls.extend(list(self._opaque)[before:])
+        return found[::-1]
 
     def _frame_by_public_api(self, spark: SparkSession, text: str) -> DataFrame:
         """With Spark's public API, which Spark Connect has too: SQL that names DataFrames in braces."""
         text = text.replace("{", "{{").replace("}", "}}")
-        frames: dict[str, Any] = {name: frame for name, frame in self._frames.items() if name in text}
+        frames: dict[str, Any] = {name: frame for name, frame in self._tables.items() if name in text}
         for name in frames:
             text = text.replace(name, f"{{{name}}}")
         return spark.sql(text, **frames)
@@ -108,13 +135,12 @@ class Placeholders:
         arguments: dict[str, list[Any]] = {}
         for call in calls:
             before = len(self._opaque)
-            arguments[call] = [
-                catalyst.parse_expression(spark, self.text(each)) for each in self._opaque[call].arguments
-            ]
+            texts = self._texts(self._opaque[call][1])
+            arguments[call] = [catalyst.parse_expression(spark, text) for text in texts]
             calls.extend(list(self._opaque)[before:])
         replacements: dict[str, Any] = {}
         for call in reversed(calls):
-            code: catalyst.OpaqueCode = self._opaque[call].code
+            code, _ = self._opaque[call]
             replacements[call] = code.over(spark, [_replaced(spark, each, replacements) for each in arguments[call]])
         pairs = [(catalyst.parse_expression(spark, call), made) for call, made in replacements.items()]
         return catalyst.replace_plan_expressions(spark, catalyst.parse_plan(spark, text), pairs)

@@ -1,16 +1,16 @@
 """Catalyst's trees in Python: read as JSON in one call, with a link from each node to the JVM's.
 
 A call to the JVM takes half a millisecond and an analyzed plan has hundreds of nodes, so the whole tree is transferred at
-once (`TreeNode.toJSON`), and the JVM is asked only for what JSON omits. Something omitted is null or absent. Where JSON
-refers to a child by number, equal children have the number of the first. So only `children`, in their order, and fields
-with plain values are reliable.
+once (`shims.plan_tree`), with facts about nodes that JSON omits. Something omitted is null or absent. Where JSON refers to a
+child by number, equal children have the number of the first. So only `children`, in their order, and fields with plain
+values are reliable.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.frozen import dataclass
 from unshuffle.plan.logical import Plan
 from unshuffle.spark.reader.relations import OperatorCode
+from unshuffle.spark.shims.plan_tree import NO_FACTS, Facts, FoundNode, JavaNode, PlanTree
 
 AttributeScope = Mapping[int, Column]  # the columns of an operator's inputs by Catalyst's ids
 
@@ -59,20 +60,22 @@ class CatalystNode:
     package: str
     fields: dict[str, Any]
     children: tuple[CatalystNode, ...]
-    _find: Callable[[], Any] = field(repr=False)
+    java: JavaNode | FoundNode = field(repr=False)
 
     @classmethod
     def of(cls, jvm: Any) -> CatalystNode:
         """A node without fields and children, to be run as a whole."""
-        return cls(jvm.nodeName(), "", {}, (), lambda: jvm)
+        return cls(jvm.nodeName(), "", {}, (), FoundNode(jvm))
 
-    @cached_property
+    @property
     def jvm(self) -> Any:
         """The JVM's node."""
-        return self._find()
+        return self.java.jvm
 
-    def child_finder(self, position: int) -> Callable[[], Any]:
-        return lambda: self.jvm.children().apply(position)
+    @cached_property
+    def facts(self) -> Facts:
+        """What JSON omits."""
+        return NO_FACTS if isinstance(self.java, FoundNode) else self.java.tree.facts.get(self.java.path, NO_FACTS)
 
     def allow_only(self, *fields: str) -> None:
         """Raises if there is another field: it may change what the operator does."""
@@ -87,42 +90,50 @@ class CatalystNode:
     def expression(self, name: str) -> CatalystNode | None:
         """The expression in a field of an operator, if there is one."""
         nodes = self.fields.get(name)
-        if not nodes:
-            return None
-
-        def find() -> Any:
-            value = getattr(self.jvm, name)()
-            return value.get() if value.getClass().getSimpleName() == "Some" else value
-
-        return read(nodes, find)
+        return self._read(nodes, name) if nodes else None
 
     def expressions(self, name: str) -> tuple[CatalystNode, ...]:
         """The expressions in a field that is a list."""
-
-        def at(position: int) -> Callable[[], Any]:
-            return lambda: getattr(self.jvm, name)().apply(position)
-
-        return tuple(read(one, at(position)) for position, one in enumerate(self.fields.get(name) or ()))
+        return tuple(self._read(one, f"{name}:{i}") for i, one in enumerate(self.fields.get(name) or ()))
 
     def expression_lists(self, name: str) -> list[tuple[CatalystNode, ...]]:
         """The expressions in a field that is a list of lists. JSON omits the field if a list holds a literal of a class that
-        JSON does not know; then the JVM is asked for each expression."""
-
-        def at(outer: int, inner: int) -> Callable[[], Any]:
-            return lambda: getattr(self.jvm, name)().apply(outer).apply(inner)
-
+        JSON does not know."""
         lists = self.fields[name]
         if lists is None:
-            listed = getattr(self.jvm, name)()
-            lists = [
-                [json.loads(listed.apply(i).apply(j).toJSON()) for j in range(listed.apply(i).length())]
-                for i in range(listed.length())
-            ]
-        return [tuple(read(one, at(i, j)) for j, one in enumerate(each)) for i, each in enumerate(lists)]
+            lists = [[json.loads(text) for text in each] for each in self.facts[name]]
+        return [tuple(self._read(one, f"{name}:{i}:{j}") for j, one in enumerate(each)) for i, each in enumerate(lists)]
 
     def plan(self) -> CatalystNode:
         """The plan of a subquery."""
-        return read(self.fields["plan"], lambda: self.jvm.plan())
+        return self._read(self.fields["plan"], "plan")
+
+    def _read(self, preorder: list[dict[str, Any]], step: str) -> CatalystNode:
+        assert isinstance(self.java, JavaNode)
+        return read(preorder, self.java.tree, f"{self.java.path}/{step}")
+
+    def omitted(self, name: str) -> str:
+        """The text of a field that JSON omits."""
+        found = self.facts.get(name)
+        return found if isinstance(found, str) else str(getattr(self.jvm, name)().toString())
+
+    @property
+    def result_type(self) -> DataType:
+        """The type of an expression's value."""
+        number = self.facts.get("type")
+        if number is None or isinstance(self.java, FoundNode):
+            return data_type(json.loads(self.jvm.dataType().json()))
+        return data_type(json.loads(self.java.tree.types[number]))
+
+    @property
+    def is_nullable(self) -> bool:
+        found = self.facts.get("nullable")
+        return bool(self.jvm.nullable()) if found is None else bool(found)
+
+    @property
+    def is_deterministic(self) -> bool:
+        found = self.facts.get("deterministic")
+        return bool(self.jvm.deterministic()) if found is None else bool(found)
 
     def object(self, name: str) -> str:
         """The name of the Scala object in a field: `LeftOuter` for a join's type."""
@@ -174,30 +185,29 @@ class ReadPlan:
         return dict(reversed(list(zip(self.expr_ids, self.plan.columns, strict=True))))
 
 
-def read(preorder: list[dict[str, Any]], root: Callable[[], Any]) -> CatalystNode:
-    """The tree of a list of nodes in preorder. `root` finds the JVM's node for the first."""
+def read(preorder: list[dict[str, Any]], tree: PlanTree, path: str) -> CatalystNode:
+    """The tree of a list of nodes in preorder, the first of which is at a path of a plan."""
     nodes = iter(preorder)
 
-    def next_node(find: Callable[[], Any]) -> CatalystNode:
+    def next_node(path: str) -> CatalystNode:
         fields = dict(next(nodes))
         package, _, kind = fields.pop("class").rpartition(".")
-        node = CatalystNode(kind, package + ".", fields, (), find)
         count = fields.pop("num-children")
-        node.children = tuple(next_node(node.child_finder(position)) for position in range(count))
-        return node
+        children = tuple(next_node(f"{path}/{position}") for position in range(count))
+        return CatalystNode(kind, package + ".", fields, children, JavaNode(tree, path))
 
-    return next_node(root)
+    return next_node(path)
 
 
-def read_plan(plan: Any) -> CatalystNode:
+def read_plan(tree: PlanTree) -> CatalystNode:
     """The tree of one of Catalyst's logical plans. Raises `RunsWhole` if a result depends on where rows are, or on what only
     Spark's planner knows."""
-    text: str = plan.toJSON()
+    text = tree.text
     if found := _SHOWS_PARTITIONS.search(text):
         raise RunsWhole(f"{found[1]}, whose result depends on how rows are partitioned")
     if all(part in text for part in _SESSION):
         raise RunsWhole("session_window, whose sessions are merged while rows are grouped")
-    return read(json.loads(text), lambda: plan)
+    return read(json.loads(text), tree, "")
 
 
 def _is_seeded(fields: Mapping[str, Any]) -> bool:

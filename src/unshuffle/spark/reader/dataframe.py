@@ -14,13 +14,16 @@ from pyspark.sql import DataFrame
 
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.declarations import BoundScript, Declarations
+from unshuffle.effort import PlanSize
 from unshuffle.errors import UserError
 from unshuffle.plan.expressions import Ref
 from unshuffle.plan.logical import Output, Plan, Project, Script
 from unshuffle.spark.reader.catalyst_tree import CatalystNode, RunsWhole, read_plan
 from unshuffle.spark.reader.plan_reader import NeedsInlining, PlanReader
-from unshuffle.spark.session import refuse_connect
+from unshuffle.spark.session import is_connect, refuse_connect
 from unshuffle.spark.shims.catalyst import analyzed_plan, inline_ctes, with_cached_data
+from unshuffle.spark.shims.plan_size import plan_size
+from unshuffle.spark.shims.plan_tree import PlanTree
 
 
 def logical_plans(
@@ -55,26 +58,34 @@ def logical_plan(
         raise UserError(f"a DataFrame of PySpark is needed, not {type(frame).__name__}")
     spark = frame.sparkSession
     refuse_connect(spark, "reading a DataFrame")
-    if frame.isStreaming:
-        raise UserError("a streaming DataFrame cannot be optimized", hint="only batch DataFrames can be")
-    analyzed = with_cached_data(spark, analyzed_plan(frame))
     numbers = numbers or ColumnNumbers()
     reader = PlanReader(spark, catalog, declarations, numbers)
     try:
-        plan = reader.read(read_plan(analyzed)).plan
-    except NeedsInlining:
-        reader = PlanReader(spark, catalog, declarations, numbers, is_inlined=True)
-        tree = read_plan(inline_ctes(spark, analyzed))
+        tree = PlanTree.of_frame(frame)
+        if tree.is_streaming:
+            raise UserError("a streaming DataFrame cannot be optimized", hint="only batch DataFrames can be")
         try:
-            plan = reader.read(tree).plan
+            plan = reader.read(read_plan(tree)).plan
         except NeedsInlining:
-            plan = reader.left_to_spark(tree, "common table expressions that cannot be inlined").plan
+            reader = PlanReader(spark, catalog, declarations, numbers, is_inlined=True)
+            inlined = read_plan(PlanTree.of_plan(spark, inline_ctes(spark, tree.at(""))))
+            try:
+                plan = reader.read(inlined).plan
+            except NeedsInlining:
+                plan = reader.left_to_spark(inlined, "common table expressions that cannot be inlined").plan
     except (Py4JError, RecursionError, RunsWhole) as error:
         reason = str(error) if isinstance(error, RunsWhole) else "a plan that cannot be read from Python"
         reader = PlanReader(spark, catalog, declarations, numbers, is_inlined=True)
+        analyzed = with_cached_data(spark, analyzed_plan(frame))
         plan = reader.left_to_spark(CatalystNode.of(analyzed), reason).plan
     script = Script((Output(_named(plan, frame.columns, reader.columns), None),))
     return BoundScript(script, tuple(reader.constraints))
+
+
+def size_of(frame: DataFrame) -> PlanSize | None:
+    """What a DataFrame reads and does, and None where it is not to be optimized at all."""
+    is_readable = type(frame).__module__.startswith("pyspark.sql") and not is_connect(frame)
+    return plan_size(frame) if is_readable else None
 
 
 def _named(plan: Plan, names: Sequence[str], numbers: ColumnNumbers) -> Plan:

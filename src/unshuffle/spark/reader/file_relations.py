@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from unshuffle.catalog import files
 from unshuffle.catalog.files import DataFile, HashedTuple
@@ -21,7 +21,8 @@ from unshuffle.plan.part_bounds import with_bounds
 from unshuffle.plan.stored_tables import TableFile, in_buckets, in_folders, table_files
 from unshuffle.spark.reader.sstreams import as_stream
 from unshuffle.spark.shims.catalyst import analyzed_plan
-from unshuffle.spark.shims.file_relation import FileRelation, file_relation, listed_files
+from unshuffle.spark.shims.file_relation import FileRelation, FileRelations
+from unshuffle.spark.shims.plan_tree import JavaNode
 
 _FORMATS = {
     "ParquetFileFormat": "Parquet",
@@ -64,10 +65,10 @@ def _parts(identifier: Any) -> tuple[str, ...]:
 
 
 def file_scan(
-    spark: SparkSession, relation: Any, columns: tuple[Column, ...], catalog: str | Path | None
+    relations: FileRelations, relation: JavaNode, columns: tuple[Column, ...], catalog: str | Path | None
 ) -> Scan | None:
     """The scan of a file relation; None for any other source."""
-    source = file_relation(spark, relation)
+    source = relations.at(relation.path)
     if source is None:
         return None
     name, options = _FORMATS.get(source.format), source.options
@@ -83,15 +84,15 @@ def file_scan(
     scan = Scan(source.table[-1] if source.table is not None else folder, where, columns)
     if name != "Parquet" or options.keys() & _FILE_FILTERS:
         return scan
-    return as_stream(scan) or _with_statistics(spark, scan, catalog, source)
+    return as_stream(scan) or _with_statistics(relations, scan, catalog, source)
 
 
-def _with_statistics(spark: SparkSession, scan: Scan, catalog: str | Path | None, source: FileRelation) -> Scan:
+def _with_statistics(relations: FileRelations, scan: Scan, catalog: str | Path | None, source: FileRelation) -> Scan:
     """The scan with statistics from Parquet footers and the catalog, for columns whose types are those of the files, and with
     the layout of its folders or buckets."""
     where = scan.files
     try:
-        listed = listed_files(spark, where.relation)
+        listed = relations.listed_files(where.relation.path)
         found = _local_files(listed, where)
         is_listed = found is not None
         if found is None:

@@ -26,6 +26,8 @@ from unshuffle.spark.reader.expressions.expression_reader import ExpressionReade
 from unshuffle.spark.reader.operators import grouping, leaves, one_input, several_inputs
 from unshuffle.spark.reader.relations import OperatorCode
 from unshuffle.spark.shims.catalyst import output_as_projection
+from unshuffle.spark.shims.file_relation import FileRelations
+from unshuffle.spark.shims.plan_tree import PlanTree
 
 _OPERATORS = "org.apache.spark.sql.catalyst.plans.logical."
 
@@ -47,6 +49,7 @@ class PlanReader:
     shared: dict[int, Shared] = field(default_factory=dict)  # common table expressions by Catalyst's ids
     _outer: list[AttributeScope] = field(default_factory=list)
     _done: dict[int, ReadPlan] = field(default_factory=dict)
+    _relations: dict[PlanTree, FileRelations] = field(default_factory=dict)
     _subqueries: list[CatalystNode] = field(default_factory=list)  # an id is unique only while its object is alive
 
     def __post_init__(self) -> None:
@@ -106,9 +109,16 @@ class PlanReader:
 
     def output_of(self, node: CatalystNode) -> tuple[tuple[Column, ...], tuple[int, ...]]:
         """New columns for the attributes of an operator, and their ids."""
-        # One call for all attributes: a projection to them, read as a tree.
-        output = read_plan(output_as_projection(self.spark, node.jvm)).expressions("projectList")
+        # All attributes at once: a projection to them, read as a tree.
+        projection = PlanTree.of_plan(self.spark, output_as_projection(self.spark, node.jvm))
+        output = read_plan(projection).expressions("projectList")
         return self.attributes(output), tuple(each.expr_id for each in output)
+
+    def file_relations(self, tree: PlanTree) -> FileRelations:
+        """What Spark knows of the files of a plan, asked for once."""
+        if tree not in self._relations:
+            self._relations[tree] = FileRelations(tree)
+        return self._relations[tree]
 
     def with_declared(self, leaf: Leaf) -> Leaf:
         """A leaf with the constraints that are declared on it."""

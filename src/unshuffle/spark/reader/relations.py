@@ -52,7 +52,7 @@ def table(spark: SparkSession, node: TableScan) -> DataFrame:
 
 def scan(spark: SparkSession, node: Scan) -> DataFrame:
     """The files of a DataFrame, with its options and schema, and as listed when it was made."""
-    return frame_of(spark, bound_to(spark, node.files.relation))
+    return frame_of(spark, bound_to(spark, node.files.relation.jvm))
 
 
 def foreign(spark: SparkSession, node: Foreign, inputs: Sequence[DataFrame]) -> DataFrame:

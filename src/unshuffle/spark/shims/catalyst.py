@@ -18,6 +18,7 @@ from unshuffle.spark.shims.gateway import (
     scala_object,
     sequence,
 )
+from unshuffle.spark.shims.plan_tree import FoundNode, JavaNode
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _LOGICAL = f"{_CATALYST}.plans.logical"
@@ -126,12 +127,13 @@ def inline_ctes(spark: SparkSession, plan: Any) -> Any:
 class OpaqueCode:
     """The code of an `Opaque` expression: Catalyst's expression, and the parts of it that the arguments replace."""
 
-    expression: Any
-    holes: tuple[Any, ...]
+    expression: JavaNode | FoundNode
+    holes: tuple[JavaNode | FoundNode, ...]
 
     def over(self, spark: SparkSession, arguments: Sequence[Any]) -> Any:
         """Catalyst's expression with these arguments."""
-        return replace_expressions(spark, self.expression, list(zip(self.holes, arguments, strict=True)))
+        pairs = [(hole.jvm, argument) for hole, argument in zip(self.holes, arguments, strict=True)]
+        return replace_expressions(spark, self.expression.jvm, pairs)
 
 
 def replace_expressions(spark: SparkSession, expression: Any, replacements: Sequence[tuple[Any, Any]]) -> Any:

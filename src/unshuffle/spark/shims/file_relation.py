@@ -1,4 +1,4 @@
-"""What Spark knows of the files of a relation, in one call: Spark's objects answer one question a call."""
+"""What Spark knows of the files of the relations of a plan, in one call: Spark's objects answer one question a call."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from unshuffle.errors import InternalError
 from unshuffle.frozen import dataclass
 from unshuffle.spark.shims.compiled_java import java_object
+from unshuffle.spark.shims.plan_tree import PlanTree
 from unshuffle.spark.shims.recently_made import RecentlyMade
 
 
@@ -28,14 +30,38 @@ class FileRelation:
     buckets: int  # 0 if the table is in none
     bytes: int
     table: tuple[str, ...] | None  # the qualified name of a table of the catalog
+    listing: str  # a digest of the files that Spark has listed, and will read; empty if it has not listed them
 
 
-def file_relation(spark: SparkSession, relation: Any) -> FileRelation | None:
-    """None for a relation of another source."""
-    text = _relations(spark).described(relation)
-    if text is None:
+class FileRelations:
+    """The relations of a plan, by their paths in it."""
+
+    def __init__(self, tree: PlanTree) -> None:
+        self._spark, self._numbers = tree.spark, tree.relations
+        self._java = _relations(tree.spark).of(tree.java) if self._numbers else None
+        self._found = [_relation(each) for each in json.loads(self._java.described())] if self._java else []
+
+    def at(self, path: str) -> FileRelation | None:
+        """None for a relation of another source."""
+        number = self._numbers.get(path)
+        return None if number is None else self._found[number]
+
+    def listed_files(self, path: str) -> tuple[str, ...]:
+        """The files that Spark has listed for a relation, and will read. The same object for the same files."""
+        number, java = self._numbers[path], self._java
+        relation = self._found[number]
+        if java is None or relation is None:
+            raise InternalError(f"the relation at {path!r} is not read from files")
+
+        def files() -> tuple[str, ...]:
+            return tuple(sorted(json.loads(java.files(number))))
+
+        return _LISTED.get(relation.listing, files) if relation.listing else files()
+
+
+def _relation(found: dict[str, Any] | None) -> FileRelation | None:
+    if found is None:
         return None
-    found = json.loads(text)
     lists = ("paths", "partition_columns", "bucket_columns")
     options = {key.lower(): value for key, value in found["options"].items()}
     table = tuple(found["table"]) if found["table"] is not None else None
@@ -44,12 +70,6 @@ def file_relation(spark: SparkSession, relation: Any) -> FileRelation | None:
 
 # The files of an index by a digest of their paths: thousands of paths take longer to transfer than all else.
 _LISTED: RecentlyMade[str, tuple[str, ...]] = RecentlyMade(64)
-
-
-def listed_files(spark: SparkSession, relation: Any) -> tuple[str, ...]:
-    """The files that Spark has listed for a relation, and will read. The same object for the same files."""
-    listing = _relations(spark).listing(relation)
-    return _LISTED.get(listing.digest(), lambda: tuple(sorted(json.loads(listing.paths()))))
 
 
 def _relations(spark: SparkSession) -> Any:
@@ -80,7 +100,49 @@ import scala.collection.Iterator;
 public class FileRelations {
   public FileRelations() {}
 
-  public String described(LogicalRelation relation) throws Exception {
+  public Object of(Object tree) throws Exception {
+    return new Relations((ArrayList) tree.getClass().getMethod("relations", new Class[0]).invoke(tree, new Object[0]));
+  }
+
+  public static class Relations {
+    final ArrayList relations;
+    final HashMap listings = new HashMap();
+
+    public Relations(ArrayList relations) {
+      this.relations = relations;
+    }
+
+    public String described() throws Exception {
+      ArrayList all = new ArrayList();
+      for (int i = 0; i < relations.size(); i++) {
+        HashMap found = FileRelations.described((LogicalRelation) relations.get(i));
+        if (found != null) found.put("listing", found.get("format").equals("ParquetFileFormat") ? digest(i) : "");
+        all.add(found);
+      }
+      return new ObjectMapper().writeValueAsString(all);
+    }
+
+    // Files that cannot be listed are a problem of whoever asks for them.
+    String digest(int number) {
+      try {
+        return listing(number).digest();
+      } catch (Exception error) {
+        return "";
+      }
+    }
+
+    Listing listing(int number) throws Exception {
+      Integer key = Integer.valueOf(number);
+      if (!listings.containsKey(key)) listings.put(key, FileRelations.listing((LogicalRelation) relations.get(number)));
+      return (Listing) listings.get(key);
+    }
+
+    public String files(int number) throws Exception {
+      return listing(number).paths();
+    }
+  }
+
+  static HashMap described(LogicalRelation relation) throws Exception {
     if (!(relation.relation() instanceof HadoopFsRelation)) return null;
     HadoopFsRelation source = (HadoopFsRelation) relation.relation();
     HashMap found = new HashMap();
@@ -103,7 +165,7 @@ public class FileRelations {
     found.put("bytes", Long.valueOf(listed(source).sizeInBytes()));
     CatalogTable table = relation.catalogTable().isDefined() ? (CatalogTable) relation.catalogTable().get() : null;
     found.put("table", table == null ? null : texts(table.identifier().nameParts().iterator()));
-    return new ObjectMapper().writeValueAsString(found);
+    return found;
   }
 
   static ArrayList texts(Iterator each) {
@@ -112,7 +174,7 @@ public class FileRelations {
     return found;
   }
 
-  public Object listing(LogicalRelation relation) throws Exception {
+  static Listing listing(LogicalRelation relation) throws Exception {
     FileIndex index = listed((HadoopFsRelation) relation.relation());
     return new Listing(((PartitioningAwareFileIndex) index).allFiles().iterator());
   }

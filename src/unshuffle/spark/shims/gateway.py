@@ -11,8 +11,6 @@ from typing import Any
 from py4j.java_gateway import JavaClass, is_instance_of
 from pyspark.sql import SparkSession
 
-from unshuffle.errors import InternalError
-
 
 def jvm(spark: SparkSession) -> Any:
     """The root of the JVM's packages and of its primitive types (`.int`). Only classic sessions have one."""
@@ -75,14 +73,3 @@ def scala_object(spark: SparkSession, name: str) -> Any:
 def none(spark: SparkSession) -> Any:
     """Scala's None."""
     return scala_object(spark, "scala.None")
-
-
-def constructed(class_: Any, arguments: Sequence[Any], newer_arguments: Sequence[Any]) -> Any:
-    """A Spark object, made with as many of the newer constructor arguments as this version of Spark takes."""
-    for count in range(len(newer_arguments), -1, -1):
-        try:
-            return class_(*arguments, *newer_arguments[:count])
-        except Exception as error:
-            if "does not exist" not in str(error):
-                raise
-    raise InternalError(f"{class_._fqn} has no constructor of {len(arguments)} arguments or a few more")

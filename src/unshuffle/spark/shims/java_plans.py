@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -12,18 +12,6 @@ from unshuffle.spark.shims.compiled_java import java_object
 from unshuffle.spark.shims.gateway import java_session
 
 SEPARATOR = "\x01"  # between names that are passed as one text
-
-
-def query_over(spark: SparkSession, query: Any, frames: Mapping[str, DataFrame]) -> DataFrame:
-    """A query, as text or as Spark has parsed it, with DataFrames in the place of the tables of these names."""
-    java_frames = [frame._jdf for frame in frames.values()]
-    return DataFrame(_plans(spark).query(java_session(spark), query, SEPARATOR.join(frames), java_frames), spark)
-
-
-def leaf(spark: SparkSession, logical: Any, physical: Any) -> DataFrame:
-    """A physical plan as a leaf of a logical one, under the same names. The leaf is below a projection: if an operator occurs
-    twice in a plan, Spark renames its columns, which it can do for a projection only."""
-    return DataFrame(_plans(spark).leaf(java_session(spark), logical, physical), spark)
 
 
 def selected(
@@ -54,74 +42,26 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.Column;
-import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.KnownNotNull;
 import org.apache.spark.sql.catalyst.expressions.KnownNullable;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
-import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.SparkPlan;
-import org.apache.spark.sql.execution.adaptive.LogicalQueryStage;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Seq;
-import scala.runtime.AbstractPartialFunction;
 
 public class Plans {
   public Plans() {}
-
-  public Object query(SparkSession session, Object query, String names, ArrayList frames) throws Exception {
-    LogicalPlan plan = query instanceof String
-        ? session.sessionState().sqlParser().parsePlan((String) query) : (LogicalPlan) query;
-    if (!frames.isEmpty()) plan = (LogicalPlan) plan.transformWithSubqueries(new Tables(names.split("\\u0001"), frames));
-    return Dataset.ofRows(session, plan);
-  }
-
-  public static class Tables extends AbstractPartialFunction {
-    final HashMap plans = new HashMap();
-
-    public Tables(String[] names, ArrayList frames) {
-      for (int i = 0; i < names.length; i++) {
-        plans.put(names[i], ((Dataset) frames.get(i)).queryExecution().analyzed());
-      }
-    }
-
-    Object plan(Object part) {
-      if (!(part instanceof UnresolvedRelation)) return null;
-      Seq name = ((UnresolvedRelation) part).multipartIdentifier();
-      return name.length() == 1 ? plans.get(name.apply(0)) : null;
-    }
-
-    public boolean isDefinedAt(Object part) {
-      return plan(part) != null;
-    }
-
-    public Object applyOrElse(Object part, Function1 otherwise) {
-      Object plan = plan(part);
-      return plan == null ? otherwise.apply(part) : plan;
-    }
-  }
-
-  public Object leaf(SparkSession session, LogicalPlan logical, SparkPlan physical) {
-    LogicalPlan stage = new LogicalQueryStage(logical, physical);
-    ArrayList outputs = new ArrayList();
-    for (int i = 0; i < stage.output().length(); i++) {
-      Attribute attribute = (Attribute) stage.output().apply(i);
-      outputs.add(named(attribute, attribute.name(), Option.empty()));
-    }
-    return Dataset.ofRows(session, new Project(PythonUtils.toSeq(outputs), stage));
-  }
 
   public Object selected(SparkSession session, Dataset frame, ArrayList conditions, String from, String to) {
     Column all = null;

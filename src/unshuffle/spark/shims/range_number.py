@@ -48,6 +48,7 @@ from unshuffle.spark.shims.catalyst import (
     sort_order,
 )
 from unshuffle.spark.shims.gateway import java_class, jvm, none, scala_object, sequence
+from unshuffle.spark.shims.plan_tree import FoundNode
 from unshuffle.spark.shims.recently_made import RecentlyMade
 
 _EPOCH = datetime.date(1970, 1, 1)
@@ -79,11 +80,23 @@ def number_code(spark: SparkSession, function: HashFunction | RangeFunction) -> 
 
 def _number_code(spark: SparkSession, function: HashFunction | RangeFunction) -> NumberCode:
     text = sha256(repr(function).encode()).hexdigest()
+    code = opaque_number(spark, function)
+    return NumberCode(code.expression.jvm, sequence(spark, [hole.jvm for hole in code.holes]), text)
+
+
+def opaque_number(spark: SparkSession, function: HashFunction | RangeFunction) -> OpaqueCode:
+    """The same as the code of an `Opaque` expression, which can be part of SQL text. Its arguments are the columns, in the
+    types of the function."""
+    return _OPAQUE_NUMBERS.get((spark.sparkContext, function), lambda: _opaque_number(spark, function))
+
+
+def _opaque_number(spark: SparkSession, function: HashFunction | RangeFunction) -> OpaqueCode:
     if isinstance(function, RangeFunction):
-        code = range_code(spark, function)
-        return NumberCode(code.expression, sequence(spark, code.holes), text)
-    holes = sequence(spark, [parse_expression(spark, hole) for hole in _holes(len(function.types))])
-    return NumberCode(_hash(spark, holes), holes, text)
+        return range_code(spark, function)
+    if function.family != "spark":
+        raise InternalError(f"Spark does not hash by {function.family}")
+    holes = [parse_expression(spark, hole) for hole in _holes(len(function.types))]
+    return OpaqueCode(FoundNode(_hash(spark, sequence(spark, holes))), tuple(map(FoundNode, holes)))
 
 
 def reach_numbers(spark: SparkSession, columns: Sequence[Column], function: RangeFunction) -> tuple[Column, Column]:
@@ -125,7 +138,8 @@ def _code(spark: SparkSession, function: RangeFunction, keys: int, mark: int) ->
         True,  # isDeterministic
         none(spark),
     )
-    return OpaqueCode(expressions.BitwiseNot(search), tuple(parse_expression(spark, hole) for hole in holes))
+    found = FoundNode(expressions.BitwiseNot(search))
+    return OpaqueCode(found, tuple(FoundNode(parse_expression(spark, hole)) for hole in holes))
 
 
 def _holes(keys: int) -> list[str]:
@@ -144,6 +158,17 @@ def hash_number(spark: SparkSession, columns: Sequence[Column], function: HashFu
 
 def _hash(spark: SparkSession, expressions: Any) -> Any:
     return java_class(spark, "org.apache.spark.sql.catalyst.expressions.CollationAwareMurmur3Hash")(expressions)
+
+
+def normalized_text(column: str, type_: DataType) -> str:
+    """A column as SQL, cast to the type that is hashed, with equal floating-point numbers made the same."""
+    if type_ is None:
+        return column
+    name = sql_name(type_)
+    typed = f"CAST({column} AS {name})"
+    if not pa.types.is_floating(type_):
+        return typed
+    return f"CASE WHEN isnan({typed}) THEN CAST('NaN' AS {name}) ELSE {typed} + CAST(0 AS {name}) END"
 
 
 def _normalized(column: Column, type_: DataType) -> Column:
@@ -209,6 +234,7 @@ def _marked(boundary: tuple[Any, ...], function: RangeFunction, keys: int, ends:
 # What was made before. It belongs to no session, so it keeps none alive.
 # Catalyst sees that two searches are equal if their boundaries are one object.
 _LITERALS: RecentlyMade[tuple[SparkContext, RangeFunction, int], tuple[Any, Any]] = RecentlyMade(32)
+_OPAQUE_NUMBERS: RecentlyMade[tuple[SparkContext, HashFunction | RangeFunction], OpaqueCode] = RecentlyMade(32)
 _NUMBER_CODES: RecentlyMade[tuple[SparkContext, HashFunction | RangeFunction], NumberCode] = RecentlyMade(32)
 
 

@@ -45,7 +45,7 @@ def _complete(
     is_hashed = isinstance(operator, physical.HashAggregate) or not operator.keys
     if is_hashed or not keeps_objects(operator.aggregates):
         return grouped
-    return replace(grouped, sql=lowering.select_from(plan_bridge.sort_aggregated(lowering.query(grouped.sql))))
+    return replace(grouped, sql=lowering.changed(grouped.sql, plan_bridge.SORT_AGGREGATED))
 
 
 def _with_percentile_lists(lowering: Lowering, node: PhysicalPlan, operator: physical.SortAggregate) -> Lowered:
@@ -79,8 +79,7 @@ def _partial(lowering: Lowering, node: PhysicalPlan, operator: Aggregate) -> Low
     grouped = _grouped(lowering, node, operator, rows, child, operator.aggregates)
     if is_serial(child):
         return grouped
-    frame = plan_bridge.aggregated_in_each_partition(lowering.query(grouped.sql))
-    return replace(grouped, sql=lowering.select_from(frame))
+    return replace(grouped, sql=lowering.changed(grouped.sql, plan_bridge.AGGREGATED_IN_EACH_PARTITION))
 
 
 def _final(lowering: Lowering, node: PhysicalPlan, operator: Aggregate) -> Lowered:
@@ -103,8 +102,8 @@ def _final(lowering: Lowering, node: PhysicalPlan, operator: Aggregate) -> Lower
     fragments = [each.size.partitions for each in combining]
     for each, partitions in zip(combining, fragments, strict=True):
         lowering.spark_exchanges[id(each)] = plan_bridge.NumberExchange(plan_bridge.FRAGMENT, partitions)
-    frame = plan_bridge.aggregated_in_two_phases(lowering.query(grouped.sql), spark_exchange, fragments)
-    return replace(grouped, sql=lowering.select_from(frame))
+    change = plan_bridge.aggregated_in_two_phases(spark_exchange, fragments)
+    return replace(grouped, sql=lowering.changed(grouped.sql, change))
 
 
 def _down_to_partial(node: PhysicalPlan) -> tuple[list[PhysicalPlan], PhysicalPlan]:

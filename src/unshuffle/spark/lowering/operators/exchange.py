@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
-
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import InternalError
 from unshuffle.plan import physical
@@ -25,7 +23,6 @@ from unshuffle.properties import (
     UnknownPartitioning,
 )
 from unshuffle.properties.layouts.related_layouts import connections
-from unshuffle.spark.columns import sort_column
 from unshuffle.spark.lowering.baseline import name_of
 from unshuffle.spark.lowering.lowered import Lowered, numbered, select_only
 from unshuffle.spark.lowering.partition_number import partition_number, reached_partition_numbers
@@ -36,6 +33,7 @@ from unshuffle.spark.shims.plan_bridge import (
     NumberExchange,
     RangeExchange,
     SparkExchange,
+    repartitioned,
 )
 
 if TYPE_CHECKING:
@@ -61,13 +59,10 @@ def _exchanged(lowering: Lowering, sql: str, spark_exchange: SparkExchange) -> s
     match spark_exchange:
         case GatherExchange():
             return f"SELECT /*+ REPARTITION(1) */ * FROM ({sql})"
-        case NumberExchange(column, partitions):
-            return lowering.select_from(lowering.query(sql).repartitionById(partitions, F.col(column)))
         case HashExchange(columns, partitions):
             return f"SELECT /*+ REPARTITION({partitions}, {', '.join(map(quote, columns))}) */ * FROM ({sql})"
-        case RangeExchange(keys, partitions):
-            sort_columns = (sort_column(*key) for key in keys)
-            return lowering.select_from(lowering.query(sql).repartitionByRange(partitions, *sort_columns))
+        case NumberExchange() | RangeExchange():
+            return lowering.changed(sql, repartitioned(spark_exchange))
 
 
 def _in_place(lowering: Lowering, node: PhysicalPlan, operator: physical.Exchange, rows: Lowered) -> Lowered:
@@ -111,8 +106,7 @@ def _with_exchange_keys(lowering: Lowering, sql: str, node: PhysicalPlan) -> _Ke
             return _by_hash(lowering, sql, function, columns)
         case Partitioned(function=HashFunction() | RangeFunction() as function):
             number = lowering.new_number()
-            value = partition_number(lowering.spark, scheme)
-            return _by_number(lowering.with_column(sql, number, value), number, function.partitions)
+            return _by_number(lowering.with_partition_number(sql, number, scheme), number, function.partitions)
         case _:
             raise InternalError(f"an exchange by {scheme} cannot be run")
 

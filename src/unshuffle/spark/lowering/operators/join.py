@@ -13,7 +13,6 @@ from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import JoinKey, Partitioned, TargetedBroadcast
 from unshuffle.spark.lowering.baseline import ONE_ROW, name_of, names_of
 from unshuffle.spark.lowering.lowered import Lowered, carried, in_one_partition, is_serial, layout_columns
-from unshuffle.spark.lowering.partition_number import partition_number
 from unshuffle.spark.shims import plan_bridge
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def _inputs(lowering: Lowering, node: PhysicalPlan, operator: Join) -> tuple[Low
     in_pairs = _is_pairwise(node) or _targeted_broadcast(node) is not None
     if (in_pairs or isinstance(operator, physical.MergeJoin)) and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):
         # Spark would push the join below the exchange of its left input, and then exchange once more.
-        left = replace(left, sql=lowering.select_from(plan_bridge.planned(lowering.query(left.sql))))
+        left = replace(left, sql=lowering.changed(left.sql, plan_bridge.PLANNED))
     if in_pairs and all(isinstance(child.operator, physical.Exchange) for child in node.inputs):
         key = operator.keys[0]
         right = _with_copied_key(lowering, right, _layout_column(node.inputs[1], key.columns[1]), key.type)
@@ -63,7 +62,7 @@ def _input(lowering: Lowering, node: PhysicalPlan, child: PhysicalPlan) -> Lower
     if rows.is_numbered or _targeted_broadcast(node) in (None, child) or not isinstance(layout, Partitioned):
         return rows
     number = lowering.new_number()
-    return Lowered(lowering.with_column(rows.sql, number, partition_number(lowering.spark, layout)), (), (number,))
+    return Lowered(lowering.with_partition_number(rows.sql, number, layout), (), (number,))
 
 
 def _with_copied_key(lowering: Lowering, right: Lowered, column: Column, type_: DataType) -> Lowered:

@@ -57,7 +57,7 @@ def rows(
     function, tasks = _bounded_reads(operator, positions) or _stored_reads(operator, positions)
     is_filtered = not all(piece.whole for pieces in tasks for piece in pieces)
     relation = scan.files.relation
-    known = StructType.fromJson(json.loads(relation.relation().schema().json())) if relation is not None else None
+    known = StructType.fromJson(json.loads(relation.jvm.relation().schema().json())) if relation is not None else None
     names = [(each.name, each.spark_name) for each in scan.columns]
     return exact_scan(
         spark,

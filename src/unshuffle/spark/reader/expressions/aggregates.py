@@ -112,12 +112,11 @@ def _opaque_aggregate(reader: ScopedReader, node: CatalystNode, function: Cataly
         raise Untranslatable(f"the aggregate {function.name}")
     opaque = reader.opaque(node)
     name = f"spark.{function.name}"  # no function of ours has such a name
-    is_deterministic, keeps_object = (
-        bool(function.jvm.deterministic()),
-        keeps_objects(reader.reader.spark, function.jvm),
-    )
-    code = OpaqueAggregate(opaque.number, opaque.code, keeps_object)
-    return AggregateCall(name, opaque.arguments, opaque.type, deterministic=is_deterministic, opaque=code)
+    keeps_object = function.facts.get("keeps_objects")
+    if keeps_object is None:
+        keeps_object = keeps_objects(reader.reader.spark, function.jvm)
+    code = OpaqueAggregate(opaque.number, opaque.code, bool(keeps_object))
+    return AggregateCall(name, opaque.arguments, opaque.type, deterministic=function.is_deterministic, opaque=code)
 
 
 def _aggregate_function(reader: ScopedReader, node: CatalystNode) -> AggregateCall | None:
@@ -139,7 +138,7 @@ def _aggregate_function(reader: ScopedReader, node: CatalystNode) -> AggregateCa
     if callable(type):
         type = type(arguments[0].type) if arguments[0].type is not None else None
     elif type is None:
-        type = reader.type_of(node)
+        type = node.result_type
     is_floating = arguments and arguments[0].type is not None and pa.types.is_floating(arguments[0].type)
     # Only sums of integers and decimals overflow.
     if node.kind in ("Sum", "Average") and not is_floating and not reader.has_session_mode(node):
@@ -164,7 +163,7 @@ def _percentile(reader: ScopedReader, node: CatalystNode) -> AggregateCall | Non
     value, percentage, *frequency = node.children
     if frequency and (is_descending or frequency[0].fields.get("value") != "1"):
         return None
-    argument, percentages, type = reader.read(value), _percentages(reader, percentage), reader.type_of(node)
+    argument, percentages, type = reader.read(value), _percentages(reader, percentage), node.result_type
     if node.kind == "Percentile":
         return AggregateCall(name, (argument, percentages), type, deterministic=_is_deterministic(name))
     order = (SortKey(argument, is_descending, not is_descending),)

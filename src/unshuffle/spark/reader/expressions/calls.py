@@ -139,7 +139,7 @@ def negation(reader: ScopedReader, node: CatalystNode) -> Expression:
 
 def like(reader: ScopedReader, node: CatalystNode) -> Expression | None:
     text, pattern = reader.children(node)
-    escape = str(node.jvm.escapeChar())
+    escape = node.omitted("escapeChar")
     if text.type != STRING or (reader.reader.settings.has_plain_strings and escape != "\\"):
         return None
     return Call("like", (text, pattern) if escape == "\\" else (text, pattern, Literal(escape, STRING)), BOOLEAN)
@@ -163,7 +163,7 @@ def arithmetic(reader: ScopedReader, node: CatalystNode) -> Expression | None:
     if not (pa.types.is_floating(left.type) and operator in "+-*") and not reader.has_session_mode(node):
         return None
     if is_decimal(type) and not reader.reader.settings.precision_loss:
-        type = reader.type_of(node)
+        type = node.result_type
     return Call(operator, (left, right), type)
 
 
@@ -186,5 +186,5 @@ def cast(reader: ScopedReader, node: CatalystNode) -> Expression | None:
     is_wider = is_integer(operand.type) and (is_integer(type) and operand.type.bit_width <= type.bit_width)
     if is_wider or (is_integer(operand.type) and type == DOUBLE):
         return Cast(operand, type)
-    mode = node.jvm.evalMode().toString()
+    mode = node.omitted("evalMode")
     return Cast(operand, type, safe=mode == "TRY") if mode in ("TRY", settings.mode) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ def literal(reader: ScopedReader, node: CatalystNode) -> Literal | None:
         return None
     if text is None:
         return Literal(None, type)
-    value = _value(text, type, lambda: node.jvm.value())
+    value = _value(text, type, lambda: node.facts["value"] if "value" in node.facts else node.jvm.value())
     if isinstance(value, str) and reader.reader.settings.has_plain_strings and re.search(r"['\\\r\n\0]", value):
         return None  # our SQL text would escape characters that this session does not unescape
     return None if value is None else Literal(value, type)
@@ -46,29 +46,33 @@ def folded(reader: ScopedReader, node: CatalystNode) -> Literal | None:
         return widened
     if not all(each.is_sparks_own and each.kind != "ScalaUDF" for each in node.walk()):
         return None
-    constant = _folded_by_spark(reader.reader.spark, node.jvm)
-    type = reader.type_of(node) if constant is not None else None
+    # Nothing if there is no value before the query runs (CURRENT_DATE), or if evaluating it is an error: that is raised when
+    # the query runs, if it evaluates the expression at all.
+    constant = node.facts["folded"] if "folded" in node.facts else _folded_by_spark(reader.reader.spark, node.jvm)
+    type = node.result_type if constant is not None else None
     if constant is None or type is None or not reader.can_name(type):
         return None
-    value = constant.value()
-    if node.jvm.nullable() != (value is None):
+    text = constant["text"]
+    if node.is_nullable != (text is None):
         return None
-    if value is None:
+    if text is None:
         return Literal(None, type)
-    text = value.toString() if hasattr(value, "toString") else str(value)
-    python_value = None if pa.types.is_binary(type) else _value(text, type, lambda: value)
+    python_value = None if pa.types.is_binary(type) else _value(text, type, lambda: constant["value"])
     return None if python_value is None else Literal(python_value, type)
 
 
-def _folded_by_spark(spark: SparkSession, expression: Any) -> Any | None:
-    """Spark's literal for a constant expression. None if there is none before the query runs (CURRENT_DATE), or if evaluating
-    it is an error: that is raised when the query runs, if it evaluates the expression at all."""
+def _folded_by_spark(spark: SparkSession, expression: Any) -> Mapping[str, Any] | None:
+    """The value of a constant below one that Spark does not fold."""
     try:
         with without_error_log():
             result = constant_folded(spark, expression)
     except (Py4JError, PySparkException):
         return None
-    return result if result.getClass().getSimpleName() == "Literal" else None
+    if result.getClass().getSimpleName() != "Literal":
+        return None
+    value = result.value()
+    text = value.toString() if hasattr(value, "toString") else str(value)
+    return {"text": None if value is None else text, "value": value}
 
 
 def _widened(reader: ScopedReader, node: CatalystNode) -> Literal | None:

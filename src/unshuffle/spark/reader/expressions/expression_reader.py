@@ -19,10 +19,10 @@ from unshuffle.catalog.schema import DataType
 from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression, Opaque, SortKey
 from unshuffle.plan.logical import Plan
-from unshuffle.spark.reader.catalyst_tree import AttributeScope, CatalystNode, data_type
+from unshuffle.spark.reader.catalyst_tree import AttributeScope, CatalystNode
 from unshuffle.spark.reader.expressions import aggregates, calls, constants, references
-from unshuffle.spark.session import has_plain_strings
 from unshuffle.spark.shims.catalyst import OpaqueCode
+from unshuffle.spark.shims.session_conf import session_conf
 
 
 @dataclass
@@ -36,15 +36,8 @@ class ParserSettings:
 
     @classmethod
     def of(cls, spark: SparkSession) -> ParserSettings:
-        def is_on(key: str) -> bool:
-            return str(spark.conf.get(key)).lower() == "true"
-
-        return cls(
-            "ANSI" if is_on("spark.sql.ansi.enabled") else "LEGACY",
-            is_on("spark.sql.decimalOperations.allowPrecisionLoss"),
-            str(spark.conf.get("spark.sql.session.timeZone")),
-            has_plain_strings(spark),
-        )
+        conf = session_conf(spark)
+        return cls("ANSI" if conf.ansi else "LEGACY", conf.precision_loss, conf.time_zone, conf.plain_strings)
 
 
 @dataclass
@@ -77,7 +70,7 @@ class ExpressionReader:
         distinguish two functions of one name."""
         for other_shape, other in self._opaque:
             is_similar = opaque.deterministic and other_shape == shape and other.arguments == opaque.arguments
-            if is_similar and other.code.expression.semanticEquals(opaque.code.expression):
+            if is_similar and other.code.expression.jvm.semanticEquals(opaque.code.expression.jvm):
                 return other
         numbered = replace(opaque, number=len(self._opaque) + 1)
         self._opaque.append((shape, numbered))
@@ -114,13 +107,9 @@ class ScopedReader:
         ends = _HOLES if self.common is None else (*_HOLES, "CommonExpressionRef")
         shape = _shape(node, holes, tuple(kind for kind in ends if kind != node.kind))
         arguments = tuple(map(self.read, holes.values()))
-        code = OpaqueCode(node.jvm, tuple(hole.jvm for hole in holes.values()))
-        is_nullable, is_deterministic = bool(node.jvm.nullable()), bool(node.jvm.deterministic())
-        opaque = Opaque(0, node.name, code, arguments, self.type_of(node), is_nullable, is_deterministic)
+        code = OpaqueCode(node.java, tuple(hole.java for hole in holes.values()))
+        opaque = Opaque(0, node.name, code, arguments, node.result_type, node.is_nullable, node.is_deterministic)
         return self.reader.interned(shape, opaque)
-
-    def type_of(self, node: CatalystNode) -> DataType:
-        return data_type(json.loads(node.jvm.dataType().json()))
 
     def can_name(self, type: DataType) -> bool:
         """Whether the name of a type means that type. Not for nested types: elements may be not null."""
@@ -131,8 +120,8 @@ class ScopedReader:
         settings = self.reader.settings
         if "evalContext" in node.fields:
             loss = str(settings.precision_loss).lower()
-            return bool(node.jvm.evalContext().toString() == f"NumericEvalContext({settings.mode},{loss})")
-        return bool(node.jvm.evalMode().toString() == settings.mode)
+            return node.omitted("evalContext") == f"NumericEvalContext({settings.mode},{loss})"
+        return node.omitted("evalMode") == settings.mode
 
 
 _SUBQUERIES = ("ScalarSubquery", "Exists", "InSubquery")

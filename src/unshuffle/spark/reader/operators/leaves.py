@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from unshuffle.plan.logical import TableScan, Values
 from unshuffle.spark.reader.catalyst_tree import CatalystNode, ReadPlan, Untranslatable
 from unshuffle.spark.reader.file_relations import file_scan, relation_name
+from unshuffle.spark.shims.plan_tree import JavaNode
 
 if TYPE_CHECKING:
     from unshuffle.spark.reader.plan_reader import PlanReader
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 def file_relation(reader: PlanReader, node: CatalystNode) -> ReadPlan:
     output = node.expressions("output")
-    scan = file_scan(reader.spark, node.jvm, reader.attributes(output), reader.catalog)
+    assert isinstance(node.java, JavaNode)
+    scan = file_scan(reader.file_relations(node.java.tree), node.java, reader.attributes(output), reader.catalog)
     if scan is None:
         return relation(reader, node)
     return ReadPlan(reader.with_declared(scan), tuple(each.expr_id for each in output))
