@@ -124,18 +124,20 @@ class Session:
         from unshuffle.pipeline import is_file
         from unshuffle.verify import derive
 
-        script = self.pipeline.bind(what, params)
-        if logical:
-            return explain.logical(str(what), script, format)
-        target = self.pipeline.target(is_managed=isinstance(what, str | Path) and is_file(what))
+        is_managed = isinstance(what, str | Path) and is_file(what)
+        left_as_is = None
         try:
+            script = self.pipeline.bind(what, params)
+            if logical:
+                return explain.logical(str(what), script, format)
+            target = self.pipeline.target(is_managed)
             plans = self.pipeline.plan(script, target, all_plans)
             derivation = derive(plans[0])
+            left_as_is = self.pipeline.too_little_of(what, params)
         except Exception as error:
             script = self.pipeline.left_to_spark(what, params, error)
-            plans = self.pipeline.plan(script, target)
+            plans = self.pipeline.plan(script, self.pipeline.target(is_managed))
             derivation = derive(plans[0])
-        left_as_is = self.pipeline.too_little_of(what, params)
         return explain.physical(
             str(what), plans, reasons(plans[0], derivation), format, why, script.declared, left_as_is
         )
