@@ -182,14 +182,19 @@ def cpu_hours(spark: SparkSession, chosen: argparse.Namespace, console: Console)
     return [{**measured("cpu_hours", sides, spark, chosen.runs, console), "size": chosen.processes}]
 
 
-def tpch_queries(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    folder = DATA / f"tpch-{chosen.scale:g}"
-    tpch.generate(folder, chosen.scale)
+def use_tpch(spark: SparkSession, scale: float) -> Session:
+    """The tables of TPC-H as views, and a session that knows their primary keys."""
+    folder = DATA / f"tpch-{scale:g}"
+    tpch.generate(folder, scale)
     session = Session(spark, tables=folder)
     for table, key in tpch.KEYS.items():
         session.declare_key(table, *key)
         spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
-    return _queries(spark, session, tpch.queries(), chosen, console)
+    return session
+
+
+def tpch_queries(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    return _queries(spark, use_tpch(spark, chosen.scale), tpch.queries(), chosen, console)
 
 
 def tpcds_queries(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
