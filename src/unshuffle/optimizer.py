@@ -119,11 +119,9 @@ class PlannedQuery:
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """The settings that the plan runs under, beyond those of the session: none for a DataFrame, and none where a part is
-        left to Spark, which may rely on its own."""
-        if not self.target.is_managed or self.spark_fallbacks:
-            return {}
-        return execution_settings(self.roots, self.target)
+        """The settings that the plan runs under, beyond those of the session: none where a part is left to Spark, which may
+        rely on its own."""
+        return {} if self.spark_fallbacks else execution_settings(self.roots, self.target)
 
 
 def optimize(script: Script, options: Options | None = None) -> PlannedQuery:

@@ -241,7 +241,7 @@ class Pipeline:
             frame = self._sql_queries().statement(spark, source, _parameters(source, params))
         if frame is None:
             with self.executing(self.bind_query(text, params), is_managed=False) as execution:
-                return execution
+                return execution.handed_over(spark)
         if frame.isStreaming or (self.connection.can_read_sql and is_command(frame)):
             return Execution(spark, [frame], (None,))
         return self.optimized(frame)
@@ -281,7 +281,8 @@ class Pipeline:
         try:
             planned, *_ = self.plan(script, self.target(is_managed=False))
             with self._lowered(planned, script) as execution:
-                return replace(execution, frames=[with_schema_of(execution.frames[0], frame)])
+                faster = replace(execution, frames=[with_schema_of(execution.frames[0], frame)])
+                return faster.handed_over(frame.sparkSession)
         except Exception as error:
             return Execution(frame.sparkSession, [frame], (None,), (_fallback_reason(error),))
 

@@ -92,7 +92,8 @@ def test_a_dataframe_runs_as_explained(
     session.optimize(frame)
     plan = explained(session, frame, monkeypatch)
     assert drawn(plan) == drawn(lowered[-1])
-    assert plan.settings == lowered[-1].settings == {}
+    assert plan.settings == lowered[-1].settings
+    assert plan.settings["spark.sql.adaptive.enabled"] is False
 
 
 def col_eq(left: str, right: str) -> Any:

@@ -136,7 +136,8 @@ def _settings(optimized: PlannedQuery) -> str:
     if not optimized.settings:
         return f"{planned_for}; runs under the settings of the Spark session."
     chosen = ", ".join(f"{key}={_setting(value)}" for key, value in optimized.settings.items())
-    return f"{planned_for}; runs in a session of its own with {chosen}."
+    where = "runs in a session of its own" if target.is_managed else "the DataFrame, and no other, runs"
+    return f"{planned_for}; {where} with {chosen}."
 
 
 def _setting(value: object) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 
 from py4j.protocol import Py4JError
@@ -27,7 +28,7 @@ from unshuffle.spark.execution import executed_plan_diff, results
 from unshuffle.spark.execution.failures import explain_failure
 from unshuffle.spark.execution.metrics import Measurement, measure
 from unshuffle.spark.execution.progress import progress
-from unshuffle.spark.execution.session_settings import isolated_session
+from unshuffle.spark.execution.session_settings import handed_over, isolated_session, session_of_query
 from unshuffle.spark.io import sstream_writer
 from unshuffle.spark.io.commit_record import recover
 from unshuffle.spark.io.pending_outputs import PendingOutputs
@@ -52,11 +53,17 @@ class Execution:
     def fallbacks(self) -> tuple[str, ...]:
         return (*self.reasons, *self.added())
 
+    def handed_over(self, spark: SparkSession) -> Execution:
+        """The same with DataFrames of the user's session."""
+        return replace(self, spark=spark, frames=[handed_over(frame, spark) for frame in self.frames])
+
 
 @contextmanager
 def lowered(spark: SparkSession, planned: PlannedQuery, script: Script) -> Iterator[Execution]:
-    """A planned query on Spark. Persisted rowsets are released at the end. A managed plan gets a session of its own."""
-    session = isolated_session(spark, planned.settings) if planned.target.is_managed else spark
+    """A planned query on Spark. Persisted rowsets are released at the end. A managed plan gets a session of its own, and a
+    DataFrame the user's session under settings of its own."""
+    own = isolated_session if planned.target.is_managed else session_of_query
+    session = own(spark, planned.settings)
     with spark_failures_explained(script), lowering(session, planned) as lowering_:
         try:
             frames = [lowering_.output(plan, [c.name for c in o.plan.columns]) for o, plan in planned.outputs]
