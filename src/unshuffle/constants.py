@@ -168,6 +168,10 @@ class CostConstants:
         SPARK,
     )
     group_overhead: float = constant(32.0, "bytes", "a group in a hash table, beside keys and states", BY_HAND)
+    more_bytes_share: float = constant(
+        1.1, "times", "explain says why a plan moves more than this and `more_bytes`", CHOSEN
+    )
+    more_bytes: float = constant(1e6, "bytes", "more than the query as written that need no reason", CHOSEN)
     min_file_piece: float = constant(
         4e6, "bytes", "Spark cuts no smaller pieces of files unless told to (spark.sql.files.openCostInBytes)", SPARK
     )

@@ -43,7 +43,7 @@ from unshuffle.plan.logical import (
     expressions_of,
     walk,
 )
-from unshuffle.plan.physical import PhysicalOperator, PhysicalPlan, SparkFallback
+from unshuffle.plan.physical import Exchange, PhysicalOperator, PhysicalPlan, SparkFallback
 from unshuffle.properties import Delivered, Dependencies, Exactly, Partitioned, Required
 from unshuffle.search.layouts.output_ranges import known_ranges
 from unshuffle.search.memo import Group, Memo, Rule, as_group
@@ -105,6 +105,12 @@ class PlannedQuery:
             *(spool.plan for spool in self.spools),
             *(plan for _, plan in self.subqueries),
         )
+
+    @property
+    def moved_bytes(self) -> float:
+        """What its exchanges move, by estimate."""
+        nodes = {id(node): node for root in self.roots for node in root.walk()}
+        return sum(node.size.bytes for node in nodes.values() if isinstance(node.operator, Exchange))
 
     @property
     def spark_fallbacks(self) -> tuple[SparkFallback, ...]:

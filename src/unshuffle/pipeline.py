@@ -218,6 +218,13 @@ class Pipeline:
         options = Options(target or self.target(), self._disabled)
         return optimize_ranked(script, count, options) if count > 1 else (optimize(script, options),)
 
+    def plan_as_written(self, script: Script, target: Target) -> PlannedQuery:
+        """The cheapest plan that keeps the shape of the query: its joins in their order, its aggregates where they are."""
+        from unshuffle.explore.rules import RULE_NAMES, SPARK_RULE_NAMES
+        from unshuffle.optimizer import Options, optimize
+
+        return optimize(script, Options(target, self._disabled | (RULE_NAMES - SPARK_RULE_NAMES)))
+
     # --- execute
 
     @contextmanager

@@ -125,7 +125,7 @@ class Session:
         from unshuffle.verify import derive
 
         is_managed = isinstance(what, str | Path) and is_file(what)
-        left_as_is = None
+        left_as_is = as_written = None
         try:
             script = self.pipeline.bind(what, params)
             if logical:
@@ -134,12 +134,13 @@ class Session:
             plans = self.pipeline.plan(script, target, all_plans)
             derivation = derive(plans[0])
             left_as_is = self.pipeline.too_little_of(what, params)
+            as_written = self.pipeline.plan_as_written(script, target)
         except Exception as error:
             script = self.pipeline.left_to_spark(what, params, error)
             plans = self.pipeline.plan(script, self.pipeline.target(is_managed))
             derivation = derive(plans[0])
         return explain.physical(
-            str(what), plans, reasons(plans[0], derivation), format, why, script.declared, left_as_is
+            str(what), plans, reasons(plans[0], derivation), format, why, script.declared, left_as_is, as_written
         )
 
     def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
