@@ -248,6 +248,9 @@ class SearchLimits:
     raised_limit: float = constant(
         4.0, "of the last limit", "the limit at which a failed goal is searched again", CHOSEN
     )
+    even_share: float = constant(
+        1.05, "of a core's share of the rows", "partitions of at most this are not searched for smaller ones", CHOSEN
+    )
     smaller_partition: float = constant(1 - 1e-9, "of the largest partition", "strictly smaller", CHOSEN)
 
 
