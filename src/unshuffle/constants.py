@@ -220,6 +220,14 @@ class RuleThresholds:
     bounds_overlap: float = constant(
         0.5, "fraction", "bounds of a column tell little if a part overlaps more of the others", CHOSEN
     )
+    footer_local: float = constant(0.1e-3, "seconds per file", "read a footer and the bounds in it", BY_HAND)
+    footer_remote: float = constant(
+        5e-3, "seconds per file", "the same over a network, in threads that wait together", CHOSEN
+    )
+    footers_seconds: float = constant(0.5, "seconds", "all footers may take this long for their bounds", CHOSEN)
+    footers_share: float = constant(
+        0.1, "of the time to read the files", "and this long more: they may spare most of the reading", CHOSEN
+    )
     pruning_intervals: int = constant(8, "intervals", "more of them in a condition take longer than they spare", CHOSEN)
     child_join_share: float = constant(
         0.01, "of the bytes", "ranges with less than this are not joined by a method of their own", CHOSEN
@@ -251,6 +259,9 @@ class SearchLimits:
     )
     raised_limit: float = constant(
         4.0, "of the last limit", "the limit at which a failed goal is searched again", CHOSEN
+    )
+    even_share: float = constant(
+        1.05, "of a core's share of the rows", "partitions of at most this are not searched for smaller ones", CHOSEN
     )
     smaller_partition: float = constant(1 - 1e-9, "of the largest partition", "strictly smaller", CHOSEN)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from unshuffle.cardinality.like_patterns import slow_patterns
 from unshuffle.catalog.schema import Column, DataType
-from unshuffle.constants import COST
+from unshuffle.constants import COST, SEARCH
 from unshuffle.cost.formulas import FORMULAS
 from unshuffle.cost.machine import Machine
 from unshuffle.cost.shuffle_writing import SHUFFLE_WRITERS, ShuffleWrite, ShuffleWriter
@@ -61,9 +61,10 @@ class CostModel:
         return (fewest, all_cores) if fewest < all_cores else (fewest,)
 
     def has_small_partitions(self, size: SizeEstimate) -> bool:
-        """Can every core have its share of the rows, and a task hold a partition? Then smaller ones would not help."""
+        """Can every core have about its share of the rows, and a task hold a partition? Then smaller ones would not help.
+        Ranges are hardly ever quite even."""
         largest = size.largest
-        return largest * self.machine.cores <= 1.0 and size.bytes * largest <= self.machine.task_memory
+        return largest * self.machine.cores <= SEARCH.even_share and size.bytes * largest <= self.machine.task_memory
 
     def spool_seconds(self, size: SizeEstimate) -> float:
         """Seconds to persist a rowset."""
