@@ -150,6 +150,15 @@ class Estimate:
             return self
         return Estimate(self.rows, self.columns, self.guessed, facts, self.origins, self.remaining, self.own)
 
+    def with_rows(self, rows: float) -> Estimate:
+        """The estimate of the same relation, once its rows are known. Its base relations keep more or fewer of theirs."""
+        share = rows / self.rows if self.rows > 0.0 else 1.0
+        if share <= 1.0:
+            remaining = remaining_rows(self.remaining, self.rows, share, {})
+        else:
+            remaining = {each: min(each.population, count * share) for each, count in self.remaining.items()}
+        return Estimate(rows, self.columns, self.guessed, self.facts, self.origins, remaining, self.own)
+
     # --- the values of columns in their base relations
 
     def values(self, column: Column) -> float:
