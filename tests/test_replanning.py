@@ -93,7 +93,10 @@ OUTPUT r TO "out" USING Csv();
     ("query", "expected"),
     [
         ("select l_orderkey, upper(l_comment) || 'x' from lineitem where l_orderkey + 1 > 3", False),
-        ("select count(*), sum(l_tax) from lineitem where exists (select 1 from orders where o_orderkey = l_orderkey)", False),
+        (
+            "select count(*), sum(l_tax) from lineitem where exists (select 1 from orders where o_orderkey = l_orderkey)",
+            False,
+        ),
     ],
 )
 def test_functions_of_spark_are_no_user_code(tpch_data: Path, query: str, expected: bool) -> None:

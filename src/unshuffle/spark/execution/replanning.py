@@ -43,10 +43,11 @@ class WatchedExchange:
     node: PhysicalPlan  # whose rows are counted
     expected: ExpectedExchange
 
-    def told(self, rows: float) -> str:
+    def told(self, observed: ObservedExchange) -> str:
+        rows = f"{'' if observed.is_complete else 'about '}{observed.rows:,.0f} rows"
         kind = "broadcast" if self.expected.is_broadcast else "exchange"
         names = ", ".join(column.name for column in self.node.columns)
-        return f"the {kind} of ({names}) had {rows:,.0f} rows, {self.expected.rows:,.0f} were estimated"
+        return f"the {kind} of ({names}) had {rows}, {self.expected.rows:,.0f} were estimated"
 
 
 class Watch:
@@ -107,7 +108,7 @@ class Watch:
         for each in observed:
             exchange = self._exchanges[each.place]
             if is_off(each.rows, exchange.expected.rows):
-                yield exchange.told(each.rows)
+                yield exchange.told(each)
 
 
 def is_off(rows: float, expected: float) -> bool:
