@@ -160,6 +160,13 @@ class Planning:
         planned = self._best(begun)
         return planned if planned.cost * THRESHOLDS.replan_gain < remaining else None
 
+    def without_broadcasts(self) -> PlannedQuery:
+        """The cheapest plan without broadcasts, given what was observed so far."""
+        begun = perf_counter()
+        self._run.model = CostModel(replace(self._run.model.machine, broadcast_bytes=1.0))
+        self._run.prepare(self._script)
+        return self._best(begun)
+
     def adopt(self, planned: PlannedQuery) -> None:
         self.planned = planned
 

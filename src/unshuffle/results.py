@@ -77,6 +77,7 @@ class Comparison:
             "optimized": {**self.optimized.as_json(), "optimize_ms": round(self.optimize_ms, 3)},
             "speedup": round(self.speedup, 3),
             "same_rows": self.same_rows,
+            "replanned": list(self.replanned),
         }
 
 

@@ -186,7 +186,8 @@ def test_no_layout_of_the_same_rows_costs_less_than_the_lower_bound(flow: Flow, 
 def test_the_lower_bound_is_tight_without_spills(flow: Flow) -> None:
     """A bound of zero would be valid and useless. Only a sort has a better case: many small partitions. A join needs
     jobs of its own only if it reads two streams."""
-    model = CostModel(Machine(cores=1, block=0.0, task_memory=float("inf"), cache_bytes=float("inf")))
+    unlimited = {name: float("inf") for name in ("task_memory", "cache_bytes", "broadcast_bytes")}
+    model = CostModel(Machine(cores=1, block=0.0, **unlimited))
     alone = tuple(SizeEstimate(each.rows, each.bytes, 1, 1.0) for each in flow)
     for operator, count in EXAMPLES:
         if not isinstance(operator, physical.LocalSort) and LIST not in getattr(operator, "aggregates", ()):

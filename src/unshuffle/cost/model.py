@@ -12,7 +12,7 @@ the start of many tasks. `cost.formulas` has one function per operator.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from math import ceil, log2
+from math import ceil, inf, log2
 from typing import Any
 
 import pyarrow as pa
@@ -112,9 +112,11 @@ class CostModel:
         startup = self.start_broadcast(given)
         return Cost(cpu + network + startup, cpu=cpu, network=network, startup=startup)
 
-    def bring_together(self, build: SizeEstimate) -> float:
+    def bring_together(self, build: SizeEstimate, most_bytes: float = inf) -> float:
         """Seconds to bring a serial input to the task of another serial input, which Spark does by a broadcast."""
-        return self.broadcast(build).seconds if build.partitions == 1 and not build.copies else 0.0
+        if build.partitions != 1 or build.copies:
+            return 0.0
+        return self.broadcast(build).seconds if build.bytes <= most_bytes else inf
 
     def spilled(self, bytes: float, size: SizeEstimate) -> float:
         """Seconds of disk for what a task cannot hold: it is written once and read once."""
@@ -169,7 +171,7 @@ class _BalancedModel(CostModel):
     def elapsed(self, work: float, size: SizeEstimate) -> float:
         return work / self.machine.cores
 
-    def bring_together(self, build: SizeEstimate) -> float:
+    def bring_together(self, build: SizeEstimate, most_bytes: float = inf) -> float:
         return 0.0
 
     def shuffle_writer(self, write: ShuffleWrite) -> ShuffleWriter:

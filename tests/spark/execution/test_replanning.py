@@ -12,12 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.machines import plan_for
 from tests.support.planted_estimates import planted
-from unshuffle import Session
+from unshuffle import NotOptimizedWarning, Session
 from unshuffle.constants import THRESHOLDS
 from unshuffle.cost.machine import Machine
 from unshuffle.plan.logical import Filter, Join
 from unshuffle.spark.execution.compare import same_rows
 from unshuffle.spark.execution.run import Execution, consume
+from unshuffle.spark.session import temporarily
 from unshuffle.sstream import open_stream
 from workloads import tpch
 
@@ -121,6 +122,34 @@ def test_compare_tells_of_plans_that_were_replaced(session: Session, tmp_path: P
         comparison = session.compare(query, runs=1)
     assert comparison.same_rows
     assert comparison.replanned
+
+
+def test_a_broadcast_that_fails_is_planned_without(session: Session, tmp_path: Path) -> None:
+    """The estimate is right, but Spark refuses a table of this size."""
+    query = tmp_path / "joined.sql"
+    query.write_text("SELECT count(*) AS n FROM t AS x JOIN t AS y ON x.k = y.v")
+    plan_for(session, replace(PARALLEL, send_row=1e-3, receive_row=1e-3, network_byte=1e-12, broadcast_bytes=1e9))
+    with temporarily(session.spark, **{"spark.sql.maxBroadcastTableSize": "100b"}):
+        run = session.run(query)
+    assert run.results[0].first == ((1500,),)
+    assert run.replanned[0].endswith("a table was too large for a broadcast")
+
+
+def test_a_fault_in_planning_again_is_told(
+    session: Session, tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan that is running goes on."""
+
+    def broken(*_: object) -> None:
+        raise TypeError("planted")
+
+    monkeypatch.setattr("unshuffle.optimizer.Planning.again", broken)
+    query = tmp_path / "slow.sql"
+    query.write_text(SLOW)
+    with planted(Filter, 0.001), pytest.warns(NotOptimizedWarning, match="planted"):
+        run = session.run(query)
+    assert run.replanned == ()
+    assert run.results[0].first[0][0] == 1500 * 1499 // 2
 
 
 @pytest.fixture

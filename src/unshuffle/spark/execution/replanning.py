@@ -72,17 +72,22 @@ class Watch:
         thread = Thread(target=self._follow, args=(watcher, tag, ended), daemon=True, name="unshuffle-replanning")
         context.addJobTag(tag)
         thread.start()
+        failure: Exception | None = None
         try:
             yield
         except Exception as error:
-            if self._replaced is not None:
-                raise PlanReplaced(self._replaced) from error
-            raise
+            failure = error
         finally:
             ended.set()
             context.removeJobTag(tag)
             watcher.close()
             thread.join()
+        if failure is not None:
+            if self._replaced is None and _is_too_large_to_broadcast(failure):
+                self._avoid_broadcasts()
+            if self._replaced is not None:
+                raise PlanReplaced(self._replaced) from failure
+            raise failure
 
     def _follow(self, watcher: ExchangeWatcher, tag: str, ended: Event) -> None:
         while (observed := watcher.next()) is not None:
@@ -99,6 +104,15 @@ class Watch:
                 self._spark.sparkContext.cancelJobsWithTag(tag)
             return
 
+    def _avoid_broadcasts(self) -> None:
+        """Plans again for exchanges that have no such limit."""
+        try:
+            self._planning.adopt(self._planning.without_broadcasts())
+        except Exception as error:
+            self.fault = error
+        else:
+            self._replaced = "a table was too large for a broadcast"
+
     def _plan_again(self, observed: Sequence[ObservedExchange]) -> PlannedQuery | None:
         rows = {self._exchanges[each.place].node.group: each.rows for each in observed}
         done = [self._exchanges[each.place].node for each in observed if each.is_complete]
@@ -109,6 +123,18 @@ class Watch:
             exchange = self._exchanges[each.place]
             if is_off(each.rows, exchange.expected.rows):
                 yield exchange.told(each)
+
+
+_TOO_LARGE = (
+    "Cannot broadcast the table",
+    "Not enough memory to build and broadcast the table",
+    "is bigger than spark.driver.maxResultSize",
+)
+
+
+def _is_too_large_to_broadcast(error: Exception) -> bool:
+    text = str(error)
+    return any(each in text for each in _TOO_LARGE)
 
 
 def is_off(rows: float, expected: float) -> bool:
