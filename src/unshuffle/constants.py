@@ -138,6 +138,10 @@ class CostConstants:
         "(spark.sql.objectHashAggregate.sortBased.fallbackThreshold)",
         SPARK,
     )
+    guess_risk: float = constant(
+        1.1, "times", "work in one task and broadcasts cost more, for each guess that their rows rest on", CHOSEN
+    )
+    most_guesses: int = constant(5, "guesses", "more are not more uncertain", CHOSEN)
     concurrent_job_start: float = constant(
         0.3, "of a stage's start", "a broadcast job that waits for no other", BY_HAND
     )

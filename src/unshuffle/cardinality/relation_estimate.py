@@ -54,6 +54,7 @@ class Estimate:
     remaining: Mapping[Relation, float] = field(default_factory=dict)
     # The fraction of its relation's rows that satisfies the conditions on a column. Its statistics describe these rows.
     own: Mapping[Origin, float] = field(default_factory=dict)
+    guesses: int = 0  # how many uncertain factors the rows are a product of; none if the rows were counted
 
     def width(self, columns: Iterable[Column]) -> float:
         """Bytes of a row of these columns."""
@@ -148,7 +149,9 @@ class Estimate:
         """The estimate of the same rows with other facts."""
         if facts is self.facts:
             return self
-        return Estimate(self.rows, self.columns, self.guessed, facts, self.origins, self.remaining, self.own)
+        return Estimate(
+            self.rows, self.columns, self.guessed, facts, self.origins, self.remaining, self.own, self.guesses
+        )
 
     def with_rows(self, rows: float) -> Estimate:
         """The estimate of the same relation, once its rows are known. Its base relations keep more or fewer of theirs."""
@@ -260,11 +263,18 @@ def base_estimate(
     facts: Dependencies,
     order_dependencies: tuple[tuple[Column, ...], ...] = (),
     overlaps: Mapping[Column, float] | None = None,
+    guesses: int = 0,
 ) -> Estimate:
     """The estimate of a new base relation, whose statistics describe its own rows."""
     relation = Relation(rows, facts, order_dependencies, overlaps or {})
     return Estimate(
-        rows, columns, guessed, facts, {column: ((relation, column),) for column in names}, {relation: rows}
+        rows,
+        columns,
+        guessed,
+        facts,
+        {column: ((relation, column),) for column in names},
+        {relation: rows},
+        guesses=guesses,
     )
 
 

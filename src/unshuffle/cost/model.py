@@ -73,7 +73,12 @@ class CostModel:
 
     def elapsed(self, work: float, size: SizeEstimate) -> float:
         tasks = min(size.partitions, self.machine.cores) or 1
-        return work * max(1 / tasks, size.largest)
+        return work * max(1 / tasks, size.largest) * (self.risk(size) if size.partitions == 1 else 1.0)
+
+    def risk(self, size: SizeEstimate) -> float:
+        """How much more than it is estimated to cost a choice counts that would be far worse with more rows: work in one
+        task, and broadcasts. So of two plans that cost about the same, the one that rests on no guess wins."""
+        return COST.guess_risk ** min(size.guesses, COST.most_guesses)
 
     def cpu(self, work: float, size: SizeEstimate) -> Cost:
         seconds = self.elapsed(work, size)
@@ -107,8 +112,8 @@ class CostModel:
     def broadcast(self, given: SizeEstimate) -> Cost:
         """Rows are collected in one place and sent to every machine."""
         m = self.machine
-        cpu = self.elapsed(given.rows * m.send_row, given) + given.rows * m.receive_row
-        network = 2 * given.bytes * m.network_byte
+        cpu = self.elapsed(given.rows * m.send_row, given) + given.rows * m.receive_row * self.risk(given)
+        network = 2 * given.bytes * m.network_byte * self.risk(given)
         startup = self.start_broadcast(given)
         return Cost(cpu + network + startup, cpu=cpu, network=network, startup=startup)
 
@@ -116,7 +121,7 @@ class CostModel:
         """Seconds to bring a serial input to the task of another serial input, which Spark does by a broadcast."""
         if build.partitions != 1 or build.copies:
             return 0.0
-        return self.broadcast(build).seconds if build.bytes <= most_bytes else inf
+        return self.broadcast(build).seconds if build.bytes * self.risk(build) <= most_bytes else inf
 
     def spilled(self, bytes: float, size: SizeEstimate) -> float:
         """Seconds of disk for what a task cannot hold: it is written once and read once."""

@@ -93,6 +93,10 @@ class Group(GroupRef):
         return float(self._estimate.rows)
 
     @property
+    def guesses(self) -> int:
+        return int(self._estimate.guesses)
+
+    @property
     def bytes(self) -> float:
         if self._width is None:
             self._width = float(self._estimate.width(self.columns))
