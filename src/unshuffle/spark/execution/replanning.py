@@ -63,13 +63,13 @@ class Watch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Raises `PlanReplaced` if the plan whose jobs run inside the block has been replaced."""
-        if not self._exchanges:
+        tag, ended = f"unshuffle-watched-{token_hex(4)}", Event()
+        watcher = self._watcher(tag) if self._exchanges else None
+        if watcher is None:
             yield
             return
-        context, tag, ended = self._spark.sparkContext, f"unshuffle-watched-{token_hex(4)}", Event()
-        expected = [each.expected for each in self._exchanges]
-        watcher = ExchangeWatcher(self._spark, tag, expected, THRESHOLDS.replan_error, THRESHOLDS.replan_rows)
-        thread = Thread(target=self._follow, args=(watcher, tag, ended), daemon=True, name="unshuffle-replanning")
+        context = self._spark.sparkContext
+        thread = Thread(target=self._follow, args=(watcher, ended), daemon=True, name="unshuffle-replanning")
         context.addJobTag(tag)
         thread.start()
         failure: Exception | None = None
@@ -79,8 +79,8 @@ class Watch:
             failure = error
         finally:
             ended.set()
-            context.removeJobTag(tag)
             watcher.close()
+            context.removeJobTag(tag)
             thread.join()
         if failure is not None:
             if self._replaced is None and _is_too_large_to_broadcast(failure):
@@ -89,20 +89,27 @@ class Watch:
                 raise PlanReplaced(self._replaced) from failure
             raise failure
 
-    def _follow(self, watcher: ExchangeWatcher, tag: str, ended: Event) -> None:
-        while (observed := watcher.next()) is not None:
-            try:
+    def _watcher(self, tag: str) -> ExchangeWatcher | None:
+        expected = [each.expected for each in self._exchanges]
+        try:
+            return ExchangeWatcher(self._spark, tag, expected, THRESHOLDS.replan_error, THRESHOLDS.replan_rows)
+        except Exception as error:
+            self.fault = error
+            return None
+
+    def _follow(self, watcher: ExchangeWatcher, ended: Event) -> None:
+        """In a thread of its own: plans again whenever there is something to tell, and cancels the jobs for a better plan."""
+        try:
+            while (observed := watcher.next()) is not None:
                 replanned = self._plan_again(observed)
-            except Exception as error:
-                self.fault = error
-                return
-            if replanned is None or ended.is_set():
-                continue
-            self._planning.adopt(replanned)
-            self._replaced = "; ".join(self._reasons(observed))
-            while not ended.wait(_CANCEL_AGAIN):
-                self._spark.sparkContext.cancelJobsWithTag(tag)
-            return
+                if replanned is not None and not ended.is_set():
+                    self._planning.adopt(replanned)
+                    self._replaced = "; ".join(self._reasons(observed))
+                    while not ended.wait(_CANCEL_AGAIN):
+                        watcher.cancel("unshuffle has a better plan, and runs that")
+                    return
+        except Exception as error:
+            self.fault = error
 
     def _avoid_broadcasts(self) -> None:
         """Plans again for exchanges that have no such limit."""

@@ -48,6 +48,7 @@ class ExchangeWatcher:
             kind = "broadcast" if each.is_broadcast else "shuffle"
             lines.add(" ".join([kind, repr(float(each.rows)), *sorted(each.columns)]))
         watchers = java_object(spark, "unshuffle.ExchangeWatchers", _WATCHERS)
+        self._tag = tag
         self._context = spark.sparkContext._jsc.sc()
         self._java = watchers.watcher(tag, lines, float(error), int(least_rows))
         self._context.addSparkListener(self._java)
@@ -61,8 +62,12 @@ class ExchangeWatcher:
         return [ObservedExchange(int(place), float(rows), ended == "1") for place, rows, ended in observed]
 
     def close(self) -> None:
-        self._context.removeSparkListener(self._java)
         self._java.close()
+        self._context.removeSparkListener(self._java)
+
+    def cancel(self, reason: str) -> None:
+        """Cancels the jobs that run now."""
+        self._context.cancelJobsWithTag(self._tag, reason)
 
 
 _WATCHERS = r"""
@@ -114,7 +119,7 @@ public class ExchangeWatchers {
     boolean isBroadcast;
     double expected;
     TreeSet columns = new TreeSet();
-    boolean isAmbiguous;
+    boolean isFound;
     boolean isSpoiled; // a stage ran again: its rows were counted twice
     long rows;
     int ended;
@@ -213,7 +218,10 @@ public class ExchangeWatchers {
         if (match != null) return;
         match = each;
       }
-      if (match != null) byMetric.put(Long.valueOf(metric.id()), match);
+      // A plan may run an exchange more than once, and a script several plans: the first one tells.
+      if (match == null || match.isFound) return;
+      match.isFound = true;
+      byMetric.put(Long.valueOf(metric.id()), match);
     }
 
     // The rows that an operator returns, if an operator below it that returns the same rows counts them.
