@@ -70,7 +70,8 @@ def _scan(node: logical.Scan, inputs: Sequence[Estimate], facts: Dependencies) -
             (column,) = key
             columns[column] = _with_distinct(columns.get(column, UNKNOWN_COLUMN), rows)
     order_dependencies = statistics.order_dependencies if statistics is not None else ()
-    guesses = 1 if statistics is None and node.files.rows is None else 0
+    # The size of files bounds their rows well enough.
+    guesses = 1 if statistics is None and node.files.rows is None and node.files.bytes is None else 0
     return base_estimate(node.columns, rows, columns, guessed, facts, order_dependencies, _overlaps(node), guesses)
 
 
