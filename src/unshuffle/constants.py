@@ -138,6 +138,10 @@ class CostConstants:
         "(spark.sql.objectHashAggregate.sortBased.fallbackThreshold)",
         SPARK,
     )
+    guess_risk: float = constant(
+        1.1, "times", "work in one task and broadcasts cost more, for each guess that their rows rest on", CHOSEN
+    )
+    most_guesses: int = constant(5, "guesses", "more are not more uncertain", CHOSEN)
     concurrent_job_start: float = constant(
         0.3, "of a stage's start", "a broadcast job that waits for no other", BY_HAND
     )
@@ -233,6 +237,15 @@ class RuleThresholds:
         0.01, "of the bytes", "ranges with less than this are not joined by a method of their own", CHOSEN
     )
     bounds_cuts: int = constant(256, "cuts", "at which the rows of overlapping parts are added up", CHOSEN)
+    replan_error: float = constant(
+        4.0, "times", "rows of an exchange that are so many times more or fewer than estimated are looked at", CHOSEN
+    )
+    replan_rows: int = constant(100_000, "rows", "an exchange of fewer rows, estimated and true, is not", CHOSEN)
+    replan_gain: float = constant(
+        1.3, "times", "a running plan is replaced if what is left of it takes so many times the new one", CHOSEN
+    )
+    replan_seconds: float = constant(1.0, "seconds", "and if that is more", CHOSEN)
+    replans: int = constant(2, "plans", "a script is planned again at most so often", CHOSEN)
     normalize_rounds: int = constant(5, "rounds", "most plans settle after two", CHOSEN)
     rule_firings: int = constant(100, "firings", "a rule that fires more often on one operator undoes another", CHOSEN)
 

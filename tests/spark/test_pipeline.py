@@ -216,7 +216,7 @@ def test_a_stream_is_written_under_settings_of_its_own(
 STAGES = {
     "looking": ("unshuffle.spark.reader.dataframe.size_of", ("small frame", "small sql", "explain small")),
     "reading": ("unshuffle.spark.reader.dataframe.logical_plan", ("frame", "sql", "file", "explain")),
-    "planning": ("unshuffle.optimizer.optimize", ("frame", "sql", "file", "run", "compare")),
+    "planning": ("unshuffle.optimizer._begin", ("frame", "sql", "file", "run", "compare")),
     "verifying": ("unshuffle.verify.verify", ("frame", "sql", "file", "run", "compare")),
     "lowering": ("unshuffle.spark.execution.run.lowering", ("frame", "sql", "file", "run", "compare")),
 }

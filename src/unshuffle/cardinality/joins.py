@@ -118,6 +118,7 @@ def _inner(left: Estimate, right: Estimate, rows: float, equi_join: EquiJoin, fa
             **remaining_rows(right.remaining, right.rows, right_kept, equi_join.right_by),
         },
         {**left.own, **right.own, **equi_join.own} if left.own or right.own or equi_join.own else left.own,
+        left.guesses + right.guesses + equi_join.guessed,
     )
 
 
@@ -148,7 +149,8 @@ def _of_kind(
 
 def _kept(left: Estimate, fraction: float, by: Iterable[Relation], inner: Estimate, facts: Dependencies) -> Estimate:
     remaining = remaining_rows(left.remaining, left.rows, fraction, dict.fromkeys(by, fraction))
-    return Estimate(left.rows * fraction, left.columns, inner.guessed, facts, left.origins, remaining, left.own)
+    rows = left.rows * fraction
+    return Estimate(rows, left.columns, inner.guessed, facts, left.origins, remaining, left.own, inner.guesses)
 
 
 def _outer(
@@ -172,7 +174,8 @@ def _outer(
         for column in side.columns if kept < 1.0 else ():
             columns[column] = _null_extended(columns[column], kept)
     own = {**left.own, **right.own}
-    return Estimate(rows, columns, inner.guessed, facts, {**left.origins, **right.origins}, remaining, own)
+    origins = {**left.origins, **right.origins}
+    return Estimate(rows, columns, inner.guessed, facts, origins, remaining, own, inner.guesses)
 
 
 def _null_extended(known: ColumnStatistics, kept: float) -> ColumnStatistics:

@@ -168,18 +168,18 @@ class PlanBuilder:
 
     def balanced_size(self, group: Group) -> SizeEstimate:
         """The group in its ideal number of partitions, without skew: the cheapest size there is."""
-        return SizeEstimate(group.rows, group.bytes, self.ideal_partitions(group), 0.0, group.waits)
+        return SizeEstimate(group.rows, group.bytes, self.ideal_partitions(group), 0.0, group.waits, group.guesses)
 
     def size(self, group: Group, layout: Partitioning) -> SizeEstimate:
         """The group's size under a layout."""
         match layout:
             case Serial():
-                return SizeEstimate(group.rows, group.bytes, 1, 1.0, group.waits)
+                return SizeEstimate(group.rows, group.bytes, 1, 1.0, group.waits, group.guesses)
             case Replicated():
-                return SizeEstimate(group.rows, group.bytes, 0, 1.0, group.waits)
+                return SizeEstimate(group.rows, group.bytes, 0, 1.0, group.waits, group.guesses)
             case UnknownPartitioning(partitions=count):
                 number = count or self.ideal_partitions(group)
-                return SizeEstimate(group.rows, group.bytes, number, 1 / number, group.waits)
+                return SizeEstimate(group.rows, group.bytes, number, 1 / number, group.waits, group.guesses)
             case TargetedBroadcast():
                 return copied_size(group, layout, self._largest_share(group, projected(layout)))
             case PrefixPartitioned():
@@ -235,7 +235,7 @@ class PlanBuilder:
 
 def _skewed(group: Group, partitions: int, largest_share: float) -> SizeEstimate:
     largest = min(1.0, max(1 / partitions, largest_share))
-    return SizeEstimate(group.rows, group.bytes, partitions, largest, group.waits)
+    return SizeEstimate(group.rows, group.bytes, partitions, largest, group.waits, group.guesses)
 
 
 def seconds_since_exchange(plan: PhysicalPlan) -> float:

@@ -7,7 +7,7 @@ in a `Session`, so any number of threads can use one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
 
@@ -48,6 +48,9 @@ class Execution:
     added: Callable[[], tuple[str, ...]] = tuple  # asks Spark which exchanges it adds to the plan
     optimize_ms: float = 0.0
     left_as_is: Stakes | None = None  # why planning the user's DataFrame did not pay
+    # Jobs of the outputs run in this context, if whoever runs them can begin again (see `replanning`).
+    watching: Callable[[], AbstractContextManager[None]] = nullcontext
+    replaced: tuple[Replacement, ...] = ()  # the plans before this one that were given up while they ran
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
@@ -56,6 +59,17 @@ class Execution:
     def handed_over(self, spark: SparkSession) -> Execution:
         """The same with DataFrames of the user's session."""
         return replace(self, spark=spark, frames=[handed_over(frame, spark) for frame in self.frames])
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Why a plan was given up, and how long it had run."""
+
+    reason: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"after {self.seconds:.1f} s the query was planned again: {self.reason}"
 
 
 @contextmanager
@@ -102,7 +116,8 @@ def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple
         PendingOutputs(spark) as pending,
         sstream_writer.PendingStreams(spark) as streams,
     ):
-        counts = stage_outputs(execution, script, pending, streams)
+        with execution.watching():
+            counts = stage_outputs(execution, script, pending, streams)
         pending.commit(streams)
     rows = [count() for count in counts]
     shown = []
@@ -110,7 +125,9 @@ def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple
         path = output.target.path if output.target is not None else None
         first = tuple(tuple(row) for row in _first_rows(spark, frame, output))
         shown.append(Result(path, tuple(frame.columns), number, first))
-    return as_measured([measurement], sum(rows)), tuple(shown)
+    run = as_measured([measurement], sum(rows))
+    seconds = run.seconds[0] + sum(each.seconds for each in execution.replaced)
+    return replace(run, seconds=(seconds,)), tuple(shown)
 
 
 def _first_rows(spark: SparkSession, frame: DataFrame, output: Output) -> list[Row]:
@@ -169,8 +186,9 @@ def version_read(script: Script, path: str) -> int | None:
 def consume(execution: Execution) -> int:
     """Computes every row of every output and drops it. Returns the number of rows."""
     counted = [results.counted(frame) for frame in execution.frames]
-    for frame, _ in counted:
-        results.consume(frame)
+    with execution.watching():
+        for frame, _ in counted:
+            results.consume(frame)
     return sum(count() for _, count in counted)
 
 
