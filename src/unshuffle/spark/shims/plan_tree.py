@@ -12,6 +12,7 @@ JVM, and is fetched where Spark needs it again.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -32,7 +33,7 @@ class PlanTree:
 
     def __init__(self, spark: SparkSession, java: Any) -> None:
         self.spark, self.java = spark, java
-        facts, _, self.text = self.java.handedOver().partition("\n")
+        facts, _, self.text = zlib.decompress(self.java.handedOver()).decode().partition("\n")
         found = json.loads(facts)
         self.is_streaming: bool = found["streaming"]
         self.facts: Mapping[str, Facts] = found["facts"]
@@ -79,9 +80,11 @@ package unshuffle;
 
 import com.fasterxml.jackson.core.io.JsonStringEncoder;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.ByteArrayOutputStream;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.zip.DeflaterOutputStream;
 import org.apache.spark.sql.catalyst.AliasIdentifier;
 import org.apache.spark.sql.catalyst.CatalystIdentifier;
 import org.apache.spark.sql.catalyst.ScalaReflection$;
@@ -348,14 +351,19 @@ public class PlanTrees {
       operator(plan, "");
     }
 
-    // Facts on one line, and the plan on another.
-    public String handedOver() throws Exception {
+    // Facts on one line, and the plan on another. Compressed, because an answer of more than 8 kB goes through the socket in
+    // several writes, and then the system holds the last one back for 40 ms.
+    public byte[] handedOver() throws Exception {
       HashMap all = new HashMap();
       all.put("facts", facts);
       all.put("types", types);
       all.put("relations", paths);
       all.put("streaming", Boolean.valueOf(plan.isStreaming()));
-      return new ObjectMapper().writeValueAsString(all) + "\n" + json(plan);
+      ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+      DeflaterOutputStream out = new DeflaterOutputStream(bytes);
+      out.write((new ObjectMapper().writeValueAsString(all) + "\n" + json(plan)).getBytes("UTF-8"));
+      out.close();
+      return bytes.toByteArray();
     }
 
     static String json(LogicalPlan plan) throws Exception {
