@@ -6,7 +6,8 @@ the number of rows: filters, joins, aggregates, unions, set operations, grouping
 adaptive execution. Exchanges, sorts, projections and windows return the rows of their input and are left out, and so are
 partial aggregates, whose rows depend on the number of tasks.
 
-The q-error of an estimate is the factor by which it is too high or too low; 1 is exact. Both numbers count as at least one row.
+The q-error of an estimate is the factor by which it is too high or too low; 1 is exact. Both numbers count as at least one
+row.
 
 `benchmarks/results/estimates.json` gets every number, `estimates.png` the distribution. A run of a few queries keeps the
 others.

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from unshuffle.cardinality.estimate import distinct_after, estimate
+from unshuffle.cardinality.sampled import columns_looked_at, looked_at
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.constants import SEARCH
 from unshuffle.cost.model import CostModel
@@ -161,6 +162,7 @@ class _Run:
 
     def __init__(self, script: Script, numbers: ColumnNumbers, options: Options, trace: Trace) -> None:
         self._target = options.target
+        self._looked_at = columns_looked_at(script)
         self.model = CostModel(options.target.machine)
         rules = [rule for rule in EXPLORATION if rule.__name__ not in options.disabled]
         self.memo = Memo(self._estimate, rules, numbers, trace, options.expressions)
@@ -261,6 +263,8 @@ class _Run:
                 given = inputs[0]
                 count = self._expected_partitions(as_group(node.child))
                 return replace(given, rows=min(given.rows, float(limit * count)))
+            case Scan() if self._looked_at and node.look is not None:
+                return looked_at(node, estimate(node, inputs, facts), self._looked_at)
             case Join() if self.memo.made_by(node) is pick_from_rows:
                 return rows_with_extremes(node, inputs, facts)
             case _:

@@ -24,6 +24,7 @@ from unshuffle.cardinality.relation_estimate import (
     distinct_after,
     remaining_rows,
 )
+from unshuffle.cardinality.sampled import filtered
 from unshuffle.cardinality.selectivity import restriction
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics, default_width
@@ -141,7 +142,8 @@ def _same(node: Any, inputs: Sequence[Estimate], facts: Dependencies) -> Estimat
 
 
 def _filter(node: logical.Filter, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    return restriction(conjuncts(node.predicate), inputs[0]).applied_to(inputs[0], facts)
+    conditions = conjuncts(node.predicate)
+    return filtered(conditions, inputs[0], restriction(conditions, inputs[0]), facts)
 
 
 def _project(node: logical.Project, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
@@ -166,7 +168,8 @@ def _project(node: logical.Project, inputs: Sequence[Estimate], facts: Dependenc
             columns[column] = known
         else:
             guessed = True
-    return Estimate(input.rows, columns, guessed, facts, origins, remaining, input.own)
+    sample = input.sample.projected(dict(node.outputs)) if input.sample is not None else None
+    return Estimate(input.rows, columns, guessed, facts, origins, remaining, input.own, sample)
 
 
 def _origin_of(expression: Expression, column: Column, input: Estimate) -> Origin:
@@ -183,9 +186,8 @@ def _window(node: logical.Window, inputs: Sequence[Estimate], facts: Dependencie
     for column, call in node.calls:
         origins[column] = ((relation, column),)
         columns[column] = _windowed(call, input)
-    return Estimate(
-        input.rows, columns, input.guessed, facts, origins, {**input.remaining, relation: input.rows}, input.own
-    )
+    remaining = {**input.remaining, relation: input.rows}
+    return Estimate(input.rows, columns, input.guessed, facts, origins, remaining, input.own, input.sample)
 
 
 def _windowed(call: WindowCall, input: Estimate) -> ColumnStatistics:
@@ -319,7 +321,9 @@ def _reference(node: logical.Reference, inputs: Sequence[Estimate], facts: Depen
         origins[column] = tuple((copies[relation], name) for relation, name in input.origins.get(source, ()))
     remaining = {copies[relation]: count for relation, count in input.remaining.items()}
     own = {(copies[relation], name): share for (relation, name), share in input.own.items()}
-    return Estimate(input.rows, columns, input.guessed, facts, origins, remaining, own)
+    pairs = dict(zip(node.columns, node.rowset.columns, strict=True))
+    sample = input.sample.renamed(pairs) if input.sample is not None else None
+    return Estimate(input.rows, columns, input.guessed, facts, origins, remaining, own, sample)
 
 
 _RULES: dict[type, Callable[[Any, Sequence[Estimate], Dependencies], Estimate]] = {

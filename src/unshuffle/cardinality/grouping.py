@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from unshuffle.cardinality.expression_statistics import expression_statistics
@@ -18,7 +19,9 @@ def group_by(node: logical.GroupBy | logical.FinalGroupBy, inputs: Sequence[Esti
     input = inputs[0]
     groups = input.distinct(node.keys) if node.keys else 1.0
     columns = {key: grouped(key, input, groups) for key in node.keys}
-    return _aggregated(node, input, groups, columns, node.aggregates, facts)
+    estimate = _aggregated(node, input, groups, columns, node.aggregates, facts)
+    sample = input.sample.groups(node.keys) if input.sample is not None and node.keys else None
+    return estimate if sample is None else replace(estimate, sample=sample)
 
 
 def _aggregated(
@@ -112,4 +115,7 @@ def distinct(node: logical.Distinct, inputs: Sequence[Estimate], facts: Dependen
     rows = input.distinct(names)
     if rows >= input.rows:
         return input.with_facts(facts)
-    return base_estimate(names, rows, {name: grouped(name, input, rows) for name in names}, input.guessed, facts)
+    columns = {name: grouped(name, input, rows) for name in names}
+    estimate = base_estimate(names, rows, columns, input.guessed, facts)
+    sample = input.sample.groups(names) if input.sample is not None else None
+    return estimate if sample is None else replace(estimate, sample=sample)

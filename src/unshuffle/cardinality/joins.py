@@ -16,10 +16,13 @@ Semi joins keep the rows with a match, anti joins the others. Outer joins add ro
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from unshuffle.cardinality.correlated_order import correlated_restrictions
 from unshuffle.cardinality.join_selectivity import EquiJoin, KeyPair, by_relations
 from unshuffle.cardinality.relation_estimate import Estimate, Relation, remaining_rows
+from unshuffle.cardinality.sampled import counted_anew, filtered, rows_of
+from unshuffle.cardinality.samples import SampledJoin, sampled_join
 from unshuffle.cardinality.selectivity import restriction
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
@@ -37,17 +40,57 @@ def join(node: Join, inputs: Sequence[Estimate], facts: Dependencies) -> Estimat
     equi_join = EquiJoin(left, right)
     for equalities in by_relations(pairs, left, right):
         equi_join.add(equalities)
+    sampled = _sampled(left, right, pairs)
     rows = left.rows * right.rows * equi_join.fraction
     if left.facts.keys and pairs and left.facts.unique([pair.left for pair in pairs]):
         rows = min(rows, right.rows)
     if right.facts.keys and pairs and right.facts.unique([pair.right for pair in pairs]):
         rows = min(rows, left.rows)
+    if sampled is not None:
+        equi_join.observe(sampled.left_matched, sampled.right_matched)
+        return _of_samples(node, left, right, rows, sampled, rest, equi_join, facts)
     inner = _inner(left, right, rows, equi_join, facts)
     if rest:
         residual = restriction(rest, inner)
         inner = residual.applied_to(inner, facts)
         equi_join.guessed |= residual.guessed
     return _of_kind(node.kind, left, right, inner, equi_join, facts)
+
+
+def _sampled(left: Estimate, right: Estimate, pairs: Sequence[KeyPair]) -> SampledJoin | None:
+    if left.sample is None or right.sample is None:
+        return None
+    return sampled_join(left.sample, right.sample, pairs)
+
+
+def _of_samples(
+    node: Join,
+    left: Estimate,
+    right: Estimate,
+    rows: float,
+    sampled: SampledJoin,
+    rest: Sequence[Expression],
+    equi_join: EquiJoin,
+    facts: Dependencies,
+) -> Estimate:
+    """The estimate of a join whose matches were looked at. `rows` is what statistics say of its equalities."""
+    pairs = sampled.of_kind(JoinKind.INNER)
+    if pairs is not None:
+        rows = rows_of(pairs, rows)
+    inner = _inner(left, right, rows, equi_join, facts)
+    inner = replace(inner, sample=pairs if pairs is not None and pairs.tells_enough else None)
+    if rest:
+        residual = restriction(rest, inner)
+        inner = filtered(rest, inner, residual, facts)
+        equi_join.guessed |= inner.guessed
+    estimate = _of_kind(node.kind, left, right, inner, equi_join, facts)
+    if node.kind is JoinKind.INNER:
+        return counted_anew(estimate)
+    sample = sampled.of_kind(node.kind) if not rest else None
+    if sample is None:
+        return estimate
+    kept = sample if sample.tells_enough else None
+    return counted_anew(replace(estimate, rows=rows_of(sample, estimate.rows), sample=kept))
 
 
 def _split_condition(

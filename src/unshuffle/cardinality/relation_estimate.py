@@ -21,6 +21,7 @@ from math import expm1, log1p
 
 import pyarrow as pa
 
+from unshuffle.cardinality.samples import Sample
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics, default_width
 from unshuffle.constants import ASSUMED
@@ -54,6 +55,7 @@ class Estimate:
     remaining: Mapping[Relation, float] = field(default_factory=dict)
     # The fraction of its relation's rows that satisfies the conditions on a column. Its statistics describe these rows.
     own: Mapping[Origin, float] = field(default_factory=dict)
+    sample: Sample | None = None  # rows that were looked at
 
     def width(self, columns: Iterable[Column]) -> float:
         """Bytes of a row of these columns."""
@@ -73,6 +75,9 @@ class Estimate:
         needed = self.essential(columns)
         if not needed or rows <= 1.0:
             return min(1.0, rows)
+        counted = self.sample.distinct(needed) if self.sample is not None else None
+        if counted is not None:
+            return max(1.0, min(rows, counted))
         if len(needed) == 1:
             return max(1.0, min(rows, self.present(needed[0], self._distinct_with_null(needed[0]))))
         if self.facts.unique(needed):
@@ -148,7 +153,9 @@ class Estimate:
         """The estimate of the same rows with other facts."""
         if facts is self.facts:
             return self
-        return Estimate(self.rows, self.columns, self.guessed, facts, self.origins, self.remaining, self.own)
+        return Estimate(
+            self.rows, self.columns, self.guessed, facts, self.origins, self.remaining, self.own, self.sample
+        )
 
     # --- the values of columns in their base relations
 

@@ -1,0 +1,178 @@
+"""Estimates from rows that were looked at, where statistics alone would have to assume.
+
+    a filter    is evaluated: its rows are counted, whatever its conditions and however correlated their columns are
+    a join      of a sample with all rows of the other side is computed
+    statistics  of columns are counted anew where all rows were looked at and few remain
+
+If too few rows of a sample remain, they are counted once more, and from there on estimates rest on statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from unshuffle.cardinality.relation_estimate import Estimate, Relation
+from unshuffle.cardinality.samples import BaseSample, Sample
+from unshuffle.cardinality.selectivity import Restriction, restriction
+from unshuffle.catalog.schema import Column
+from unshuffle.catalog.statistics.column_statistics import profile_column
+from unshuffle.catalog.statistics.table_look import TableLook
+from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics
+from unshuffle.constants import LOOKS
+from unshuffle.plan.expressions import Expression, columns_of
+from unshuffle.plan.logical import (
+    Distinct,
+    Expand,
+    Filter,
+    GroupBy,
+    GroupingSets,
+    Join,
+    Scan,
+    Script,
+    SetOperation,
+    Sort,
+    Window,
+    expressions_of,
+)
+from unshuffle.properties.facts.dependencies import Dependencies
+
+_MIN_ROWS = 0.5  # of a condition that no row satisfied: files may change, and half a row costs nothing
+
+
+def columns_looked_at(script: Script) -> frozenset[Column]:
+    """The columns that conditions and keys read. Nothing else about a column matters for the number of rows."""
+    found: set[Column] = set()
+    for node in script.operators():
+        match node:
+            case Filter() | Join() | Sort():
+                for expression in expressions_of(node):
+                    found |= columns_of(expression)
+            case GroupBy(keys=keys):
+                found.update(keys)
+            case GroupingSets(keys=pairs) | Expand(keys=pairs):
+                found.update(source for _, source in pairs)
+            case Distinct() | SetOperation():
+                found.update(column for child in node.children for column in child.columns)
+            case Window(calls=calls):
+                for _, call in calls:
+                    for part in call.partition:
+                        found |= columns_of(part)
+            case _:
+                pass
+    return frozenset(found)
+
+
+def looked_at(scan: Scan, estimate: Estimate, wanted: frozenset[Column]) -> Estimate:
+    """The estimate of a scan with the rows of the table that were looked at. Statistics matter of the wanted columns."""
+    look = scan.look
+    if look is None or not wanted.intersection(scan.columns):
+        return estimate
+    sample = BaseSample(look, scan.columns, wanted)
+    if not sample.rows:
+        return estimate
+    known = dict(estimate.columns)
+    for column in scan.columns:
+        if column not in wanted:
+            continue
+        seen = look.statistics(column.name)
+        if seen is not None and sample.values(column) is not None:
+            known[column] = _better(known.get(column, UNKNOWN_COLUMN), seen, look, estimate.rows)
+    guessed = estimate.guessed and any(column not in known for column in scan.columns)
+    return replace(estimate, columns=known, guessed=guessed, sample=sample)
+
+
+def _better(known: ColumnStatistics, seen: ColumnStatistics, look: TableLook, rows: float) -> ColumnStatistics:
+    """Footers know the ends of a column and its NULLs, a sample the values between them."""
+    if known.histogram is not None or known.lists_all_values:
+        return known  # the table was analyzed, or these are the values of folders
+    if look.is_complete:
+        return replace(seen, overlap=known.overlap)
+    distinct = known.distinct if seen.distinct is None else seen.distinct
+    if known.distinct is not None and seen.distinct is not None and seen.distinct > known.distinct:
+        distinct = known.distinct
+    return replace(
+        known,
+        distinct=None if distinct is None else min(distinct, rows),
+        low=seen.low if known.low is None else known.low,
+        high=seen.high if known.high is None else known.high,
+        width=seen.width if known.width is None else known.width,
+        common=seen.common,
+        histogram=seen.histogram,
+    )
+
+
+def rows_of(sample: Sample, otherwise: float) -> float:
+    """The rows of a relation of which a sample remains; `otherwise` is what statistics say."""
+    if sample.rows:
+        return sample.estimated
+    return _MIN_ROWS if sample.is_complete else min(otherwise, sample.weight)
+
+
+def filtered(conditions: Sequence[Expression], input: Estimate, effect: Restriction, facts: Dependencies) -> Estimate:
+    """The estimate of the rows that satisfy all conditions, given their effect by statistics."""
+    sample, others = _satisfying(conditions, input.sample)
+    if sample is None or len(others) == len(conditions):
+        return effect.applied_to(input, facts)
+    rest = restriction(others, input).fraction if others else 1.0
+    rows = min(input.rows, rows_of(sample, input.rows * effect.fraction / max(rest, 1e-9))) * rest
+    effect.fraction = rows / input.rows if input.rows > 0.0 else 0.0
+    effect.guessed = effect.guessed and bool(others)
+    estimate = effect.applied_to(input, facts)
+    if others or not sample.tells_enough:
+        return estimate
+    return counted_anew(replace(estimate, rows=rows, sample=sample), LOOKS.complete_rows)
+
+
+def _satisfying(conditions: Iterable[Expression], sample: Sample | None) -> tuple[Sample | None, list[Expression]]:
+    """The rows of a sample that satisfy the conditions that can be evaluated, and the other conditions."""
+    others = []
+    for condition in conditions:
+        kept = sample.filtered(condition) if sample is not None else None
+        if kept is None:
+            others.append(condition)
+        else:
+            sample = kept
+    return sample, others
+
+
+def satisfying_all(conditions: Iterable[Expression], sample: Sample) -> Sample | None:
+    """The rows of a sample that satisfy all conditions; None if one cannot be evaluated."""
+    kept, others = _satisfying(conditions, sample)
+    return None if others else kept
+
+
+def counted_anew(estimate: Estimate, most: int = LOOKS.profiled_rows) -> Estimate:
+    """An estimate all of whose rows were looked at, as a relation of its own: its statistics describe exactly its rows."""
+    sample = estimate.sample
+    if sample is None or not sample.is_complete or sample.rows > most:
+        return estimate
+    relation = Relation(estimate.rows, estimate.facts, *_stored_order(estimate))
+    columns = dict(estimate.columns)
+    for column in estimate.origins:
+        values = sample.values(column) if column in sample.wanted else None
+        if values is not None:
+            columns[column] = profile_column(pa.chunked_array([values]), values.type).statistics
+        elif column in columns:
+            columns[column] = _at_most(columns[column], estimate.rows)
+    return replace(
+        estimate,
+        columns=columns,
+        origins={column: ((relation, column),) for column in estimate.origins},
+        remaining={relation: estimate.rows},
+        own={},
+    )
+
+
+def _stored_order(estimate: Estimate) -> tuple[tuple[tuple[Column, ...], ...], dict[Column, float]]:
+    """The order of the rows, if they are those of one table."""
+    if len(estimate.remaining) != 1:
+        return (), {}
+    (relation,) = estimate.remaining
+    return relation.order_dependencies, dict(relation.overlaps)
+
+
+def _at_most(known: ColumnStatistics, rows: float) -> ColumnStatistics:
+    return known if known.distinct is None or known.distinct <= rows else replace(known, distinct=max(1.0, rows))
