@@ -256,7 +256,7 @@ class _Run:
             case PartialGroupBy(keys=keys):
                 given = inputs[0]
                 count = self._expected_partitions(as_group(node.child))
-                groups = given.distinct(keys) if keys else 1.0
+                groups = given.groups(keys) if keys else 1.0
                 rows = min(given.rows, count * distinct_after(given.rows / count, groups))
                 return replace(given, rows=rows, facts=facts)
             case PartialTopN(count=limit):

@@ -228,10 +228,10 @@ def _set_operation(node: logical.SetOperation, inputs: Sequence[Estimate], facts
         whole = base_estimate(node.columns, rows, columns, guessed, facts)
         if node.all:
             return whole
-        rows = whole.distinct(node.columns)
+        rows = whole.groups(node.columns)
         return base_estimate(node.columns, rows, columns, guessed, facts)
     left, right = inputs
-    ours, theirs = left.distinct(sources[0]), right.distinct(sources[1])
+    ours, theirs = left.groups(sources[0]), right.groups(sources[1])
     both = min(ours, theirs) * ASSUMED.intersection
     if node.kind is logical.SetKind.INTERSECT:
         rows = min(left.rows, right.rows) * ASSUMED.intersection if node.all else both
@@ -276,7 +276,7 @@ def _process(node: logical.Process, inputs: Sequence[Estimate], facts: Dependenc
 
 
 def _reduce(node: logical.Reduce, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    return _user_defined(node.columns, inputs[0].distinct(node.keys), node.readonly, inputs, facts)
+    return _user_defined(node.columns, inputs[0].groups(node.keys), node.readonly, inputs, facts)
 
 
 def _combine(node: logical.Combine, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:

@@ -17,7 +17,7 @@ from unshuffle.properties.facts.dependencies import Dependencies
 
 def group_by(node: logical.GroupBy | logical.FinalGroupBy, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
     input = inputs[0]
-    groups = input.distinct(node.keys) if node.keys else 1.0
+    groups = input.groups(node.keys) if node.keys else 1.0
     columns = {key: grouped(key, input, groups) for key in node.keys}
     estimate = _aggregated(node, input, groups, columns, node.aggregates, facts)
     sample = input.sample.groups(node.keys) if input.sample is not None and node.keys else None
@@ -69,7 +69,7 @@ def _aggregate(call: AggregateCall, input: Estimate, groups: float) -> ColumnSta
 
 def grouping_sets(node: logical.GroupingSets, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
     input = inputs[0]
-    sizes = [input.distinct(keys) if keys else 1.0 for keys in node.sets]
+    sizes = [input.groups(keys) if keys else 1.0 for keys in node.sets]
     rows = sum(sizes)
     columns: dict[Column, ColumnStatistics] = {}
     for out, source in node.keys:
@@ -86,7 +86,7 @@ def expand(node: logical.Expand, inputs: Sequence[Estimate], facts: Dependencies
     copies = max(1, len(node.sets))
     rows = input.rows * copies
     # The new columns have no more combinations than the groups that they form.
-    groups = sum(input.distinct(keys) if keys else 1.0 for keys in node.sets)
+    groups = sum(input.groups(keys) if keys else 1.0 for keys in node.sets)
     relation = Relation(groups, facts)
     columns, origins = dict(input.columns), dict(input.origins)
     for out, source in node.keys:
@@ -112,7 +112,7 @@ def expand(node: logical.Expand, inputs: Sequence[Estimate], facts: Dependencies
 def distinct(node: logical.Distinct, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
     input = inputs[0]
     names = node.columns
-    rows = input.distinct(names)
+    rows = input.groups(names)
     if rows >= input.rows:
         return input.with_facts(facts)
     columns = {name: grouped(name, input, rows) for name in names}

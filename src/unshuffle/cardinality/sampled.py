@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-
 from unshuffle.cardinality.relation_estimate import Estimate, Relation
 from unshuffle.cardinality.samples import BaseSample, Sample
 from unshuffle.cardinality.selectivity import Restriction, restriction
 from unshuffle.catalog.schema import Column
-from unshuffle.catalog.statistics.column_statistics import profile_column
+from unshuffle.catalog.statistics.column_statistics import count_values
 from unshuffle.catalog.statistics.table_look import TableLook
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics
 from unshuffle.constants import LOOKS
@@ -123,7 +121,10 @@ def filtered(conditions: Sequence[Expression], input: Estimate, effect: Restrict
     estimate = effect.applied_to(input, facts)
     if others or not sample.tells_enough:
         return estimate
-    return counted_anew(replace(estimate, rows=rows, sample=sample), LOOKS.complete_rows)
+    assert input.sample is not None
+    if sample.rows == input.sample.rows:  # the same rows, whose values are known already
+        return replace(estimate, rows=rows, sample=input.sample)
+    return counted_anew(replace(estimate, rows=rows, sample=sample))
 
 
 def _satisfying(conditions: Iterable[Expression], sample: Sample | None) -> tuple[Sample | None, list[Expression]]:
@@ -144,17 +145,17 @@ def satisfying_all(conditions: Iterable[Expression], sample: Sample) -> Sample |
     return None if others else kept
 
 
-def counted_anew(estimate: Estimate, most: int = LOOKS.profiled_rows) -> Estimate:
+def counted_anew(estimate: Estimate) -> Estimate:
     """An estimate all of whose rows were looked at, as a relation of its own: its statistics describe exactly its rows."""
     sample = estimate.sample
-    if sample is None or not sample.is_complete or sample.rows > most:
+    if sample is None or not sample.is_complete or sample.rows > LOOKS.profiled_rows:
         return estimate
     relation = Relation(estimate.rows, estimate.facts, *_stored_order(estimate))
     columns = dict(estimate.columns)
     for column in estimate.origins:
         values = sample.values(column) if column in sample.wanted else None
         if values is not None:
-            columns[column] = profile_column(pa.chunked_array([values]), values.type).statistics
+            columns[column] = count_values(values, LOOKS.sampled_rows)[0]
         elif column in columns:
             columns[column] = _at_most(columns[column], estimate.rows)
     return replace(

@@ -25,6 +25,7 @@ from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.distinct_estimate import in_all_rows
 from unshuffle.catalog.statistics.table_look import TableLook
+from unshuffle.catalog.statistics.value_codes import codes_of, integers, is_whole
 from unshuffle.constants import LOOKS
 from unshuffle.plan.expressions import Expression, Ref
 
@@ -39,6 +40,7 @@ class Sample:
     def __init__(self, rows: int, weight: float, is_complete: bool, wanted: frozenset[Column]) -> None:
         self.rows, self.weight, self.is_complete, self.wanted = rows, weight, is_complete, wanted
         self._values: dict[Column, pa.Array | None] = {}
+        self._codes: dict[Column, Positions | None] = {}
         self._distinct: dict[tuple[Column, ...], float | None] = {}
 
     @property
@@ -58,6 +60,16 @@ class Sample:
 
     def _compute(self, column: Column) -> pa.Array | None:
         raise NotImplementedError
+
+    def codes(self, column: Column) -> Positions | None:
+        """For each row a number that is the same for equal values, 0 for NULL; None if they are unknown."""
+        if column not in self._codes:
+            self._codes[column] = self._encode(column)
+        return self._codes[column]
+
+    def _encode(self, column: Column) -> Positions | None:
+        values = self.values(column)
+        return None if values is None else codes_of(values)
 
     def filtered(self, condition: Expression) -> Sample | None:
         """The rows for which a condition is true; None if it cannot be evaluated."""
@@ -84,14 +96,14 @@ class Sample:
 
     def groups(self, columns: Sequence[Column]) -> Sample | None:
         """One row for each combination, if all rows were looked at."""
-        codes = self._codes(columns) if self.is_complete else None
+        codes = self._combined(columns) if self.is_complete else None
         if codes is None:
             return None
         _, first = np.unique(codes, return_index=True)
         return _Rows(self, np.sort(first))
 
     def _count_distinct(self, columns: Sequence[Column]) -> float | None:
-        codes = self._codes(columns)
+        codes = self._combined(columns)
         if codes is None:
             return None
         counts = np.unique(codes, return_counts=True)[1]
@@ -99,14 +111,13 @@ class Sample:
             return float(len(counts))
         return in_all_rows(len(counts), int((counts == 1).sum()), int((counts == 2).sum()), self.rows, self.estimated)
 
-    def _codes(self, columns: Sequence[Column]) -> Positions | None:
-        """For each row a number that is the same for equal values."""
+    def _combined(self, columns: Sequence[Column]) -> Positions | None:
+        """For each row a number that is the same for equal combinations."""
         codes: Positions | None = None
         for column in columns:
-            values = self.values(column)
-            if values is None:
+            own = self.codes(column)
+            if own is None:
                 return None
-            own = _codes_of(values)
             if codes is None:
                 codes = own
                 continue
@@ -129,6 +140,9 @@ class BaseSample(Sample):
         values = self._look.column(column.name) if column in self._columns else None
         return values if values is not None and len(values) == self.rows and values.type == column.type else None
 
+    def _encode(self, column: Column) -> Positions | None:
+        return None if self.values(column) is None else self._look.codes(column.name)
+
 
 class _Rows(Sample):
     """Some rows of a sample."""
@@ -140,6 +154,10 @@ class _Rows(Sample):
     def _compute(self, column: Column) -> pa.Array | None:
         values = self._whole.values(column)
         return None if values is None else values.take(self._taken)
+
+    def _encode(self, column: Column) -> Positions | None:
+        codes = self._whole.codes(column)
+        return None if codes is None else codes[self._positions]
 
     @cached_property
     def _taken(self) -> pa.Array:
@@ -163,6 +181,10 @@ class _Projected(Sample):
             return None
         return pa.repeat(values, self.rows) if isinstance(values, pa.Scalar) else values
 
+    def _encode(self, column: Column) -> Positions | None:
+        expression = self._outputs.get(column)
+        return self._source.codes(expression.column) if isinstance(expression, Ref) else super()._encode(column)
+
 
 class _Joined(Sample):
     """Pairs of rows. Position -1 is no row: its columns are NULL."""
@@ -182,6 +204,13 @@ class _Joined(Sample):
                     missing = positions < 0
                     self._taken[place] = pa.array(positions, mask=missing if missing.any() else None)
                 return values.take(self._taken[place])
+        return None
+
+    def _encode(self, column: Column) -> Positions | None:
+        for sample, positions in self._sides:
+            codes = sample.codes(column)
+            if codes is not None:
+                return np.where(positions < 0, 0, codes[positions]) if len(codes) else np.zeros_like(positions)
         return None
 
 
@@ -270,11 +299,16 @@ def sampled_join(left: Sample, right: Sample, pairs: Sequence[Any]) -> SampledJo
 
 
 def _matched(left: Sample, right: Sample, left_codes: Positions, right_codes: Positions, size: int) -> SampledJoin:
-    order = np.argsort(right_codes, kind="stable")
-    present = right_codes[right_codes >= 0]
-    order = order[len(right_codes) - len(present) :]
+    is_present = right_codes >= 0
+    present = right_codes[is_present]
     per_code = np.bincount(present, minlength=size)
-    starts = np.cumsum(per_code) - per_code
+    if per_code.max(initial=0) <= 1:  # a key: each code has its row
+        order = np.arange(len(right_codes))
+        starts = np.zeros(size, dtype=np.int64)
+        starts[present] = order[is_present]
+    else:
+        order = np.argsort(right_codes, kind="stable")[len(right_codes) - len(present) :]
+        starts = np.cumsum(per_code) - per_code
     is_code = left_codes >= 0
     safe = np.where(is_code, left_codes, 0)
     return SampledJoin(left, right, np.where(is_code, per_code[safe], 0), starts[safe], order)
@@ -282,8 +316,8 @@ def _matched(left: Sample, right: Sample, left_codes: Positions, right_codes: Po
 
 def _common_codes(left: pa.Array, right: pa.Array, null_safe: bool) -> tuple[Positions, Positions, int] | None:
     """Numbers that are the same for equal values of both sides, -1 for what matches nothing, and how many there can be."""
-    if _is_whole(left.type) and _is_whole(right.type):
-        one, other = _integers(left), _integers(right)
+    if is_whole(left.type) and is_whole(right.type):
+        one, other = integers(left), integers(right)
         present = other[right.is_valid().to_numpy(zero_copy_only=False)] if right.null_count else other
         low, high = (int(present.min()), int(present.max())) if len(present) else (0, 0)
         size = high - low + 1
@@ -304,25 +338,3 @@ def _common_codes(left: pa.Array, right: pa.Array, null_safe: bool) -> tuple[Pos
         if values.null_count:
             codes[values.is_null().to_numpy(zero_copy_only=False)] = size if null_safe else -1
     return one, other, size + 1 if null_safe else size
-
-
-def _is_whole(type: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type) or pa.types.is_date32(type) or pa.types.is_boolean(type))
-
-
-def _integers(values: pa.Array) -> Positions:
-    whole = values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
-    return np.array(whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _codes_of(values: pa.Array) -> Positions:
-    if _is_whole(values.type) and len(values):
-        codes = _integers(values)
-        low = int(codes.min())
-        if int(codes.max()) - low < 2**40:
-            codes = codes - low + 1
-            if values.null_count:
-                codes[values.is_null().to_numpy(zero_copy_only=False)] = 0
-            return codes
-    encoded = values.dictionary_encode()
-    return np.asarray(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64) + 1

@@ -29,9 +29,10 @@ from unshuffle.catalog.files import DataFile, HashedTuple, is_uri, without_schem
 from unshuffle.catalog.folder_types import partition_value
 from unshuffle.catalog.parquet_files import EXACT_FOOTERS, ParquetContents, footers_of
 from unshuffle.catalog.schema import DataType
-from unshuffle.catalog.statistics.column_statistics import profile_column
+from unshuffle.catalog.statistics.column_statistics import count_values
 from unshuffle.catalog.statistics.distinct_estimate import in_all_rows
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
+from unshuffle.catalog.statistics.value_codes import Codes, codes_of
 from unshuffle.constants import LOOKS
 from unshuffle.frozen import dataclass
 
@@ -61,6 +62,7 @@ class TableLook:
         self._partition_columns = frozenset(contents.partition_columns)
         self._pieces: list[_Piece] | None = None
         self._columns: dict[str, pa.Array | None] = {}
+        self._codes: dict[str, Codes] = {}
         self._statistics: dict[str, ColumnStatistics | None] = {}
         self._lock = Lock()
 
@@ -84,6 +86,16 @@ class TableLook:
             _LOOKS.trim(self)
         return found
 
+    def codes(self, name: str) -> Codes | None:
+        """The values of a column as numbers."""
+        if name not in self._codes:
+            values = self.column(name)
+            if values is None:
+                return None
+            self._codes[name] = codes_of(values)
+            self.bytes += self._codes[name].nbytes
+        return self._codes[name]
+
     def statistics(self, name: str) -> ColumnStatistics | None:
         """The statistics of a column in all rows, as far as these rows tell; None if it cannot be read."""
         if name not in self._statistics:
@@ -93,18 +105,15 @@ class TableLook:
 
     def _counted(self, values: pa.Array) -> ColumnStatistics | None:
         try:
-            profile = profile_column(pa.chunked_array([values]), values.type)
+            found, counts = count_values(values, LOOKS.sampled_rows)
         except (pa.ArrowException, ValueError, TypeError):
             return None
         if self.is_complete:
-            return profile.statistics
-        counts = np.bincount(profile.codes[profile.codes >= 0], minlength=profile.values)
+            return found
         once, twice = int((counts == 1).sum()), int((counts == 2).sum())
-        distinct = in_all_rows(profile.values, once, twice, len(values), float(self.population))
-        common = tuple(pair for pair in profile.statistics.common if pair[1] * len(values) >= LOOKS.min_rows)
-        if distinct is not None and distinct == profile.values:
-            common = profile.statistics.common
-        return _of_more_rows(profile.statistics, distinct, common)
+        distinct = in_all_rows(len(counts), once, twice, len(values), float(self.population))
+        common = tuple(pair for pair in found.common if pair[1] * len(values) >= LOOKS.min_rows)
+        return _of_more_rows(found, distinct, found.common if distinct == len(counts) else common)
 
     def _read(self, name: str) -> pa.Array | None:
         type = self._types.get(name)
