@@ -296,6 +296,12 @@ class LookLimits:
     sampled_rows: int = constant(20_000, "rows", "of a larger table", BY_HAND)
     row_groups: int = constant(24, "row groups", "of a larger table are read at most", BY_HAND)
     decoded_rows: int = constant(12_000_000, "rows", "of a column are decoded at most to sample it", BY_HAND)
+    worth_rows: int = constant(
+        20_000,
+        "rows",
+        "of all tables of a query together: with fewer, every plan is fast and none is looked at",
+        CHOSEN,
+    )
     files: int = constant(64, "files", "a table of more files is not looked at", CHOSEN)
     tables: int = constant(128, "tables", "whose values are kept", CHOSEN)
     kept_bytes: float = constant(64e6, "bytes", "of values are kept for the next query", CHOSEN)
@@ -303,6 +309,12 @@ class LookLimits:
     min_repeated: int = constant(5, "values", "that occur twice in a sample tell how many there are in all", CHOSEN)
     rare_share: float = constant(
         0.1, "of the values in a sample", "may occur only once if none repeats: the others are nearly all", CHOSEN
+    )
+    covered_share: float = constant(
+        0.7,
+        "of the rows of a sample",
+        "have values that occur more than once: then it tells how many there are",
+        CHOSEN,
     )
     profiled_rows: int = constant(20_000, "rows", "the columns of more joined rows are not counted again", BY_HAND)
     joined_rows: int = constant(200_000, "rows", "a join that makes more rows of two samples is not tried", CHOSEN)

@@ -1,7 +1,7 @@
 """From a bound script to its physical plan: normalize, explore, search.
 
 Everything the optimizer depends on is an argument: the script, with the statistics and facts of its tables, and the machine.
-It starts no JVM and reads no files.
+It starts no JVM. Of files, it reads only the rows that estimates look at (`catalog.statistics.table_look`).
 """
 
 from __future__ import annotations

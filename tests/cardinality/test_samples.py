@@ -268,7 +268,7 @@ QUERIES = (
     "select s_price from sales where s_day in (select d_key from days where d_year = 1999)",
     "select s_price from sales where s_number in (select r_number from returns)",
     "select s_price from sales left join returns on s_number = r_number where r_number is null",
-    "select distinct i_class, i_brand from items where i_note = 0.0",
+    "select i_class, i_brand from items, sales where s_item = i_item and i_note = 0.0 group by i_class, i_brand",
     "select d_moy, i_class, count(*) as n from sales, items, days where s_item = i_item and s_day = d_key group by d_moy, i_class",
     "select s_price from sales where s_price < 10 and s_item * 2 > 1500",
 )

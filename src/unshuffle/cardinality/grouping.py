@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from unshuffle.cardinality.expression_statistics import expression_statistics
+from unshuffle.cardinality.group_values import counts, means, sums
 from unshuffle.cardinality.relation_estimate import Estimate, Relation, base_estimate
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics, EquiDepthHistogram
@@ -33,7 +34,8 @@ def _aggregated(
     facts: Dependencies,
 ) -> Estimate:
     for column, call in aggregates:
-        known = _aggregate(call, input, groups)
+        is_wanted = input.sample is None or column in input.sample.wanted
+        known = (_distributed(call, input, groups) if is_wanted else None) or _aggregate(call, input, groups)
         if known is not None:
             columns[column] = known
     return base_estimate(node.columns, groups, columns, input.guessed, facts)
@@ -49,6 +51,24 @@ def grouped(key: Column, input: Estimate, groups: float) -> ColumnStatistics:
     nulls = min(1.0, 1.0 / present) if known.null_fraction > 0.0 and present > 0.0 else 0.0
     values = max(0.0, present - 1.0) if nulls else present
     return ColumnStatistics(values, nulls, known.low, known.high, known.width, (), histogram)
+
+
+def _distributed(call: AggregateCall, input: Estimate, groups: float) -> ColumnStatistics | None:
+    """The statistics of an aggregate whose distribution over the groups is known; None for any other."""
+    if call.distinct or call.where is not None or len(call.arguments) > 1 or not input.rows:
+        return None
+    match call.function, call.arguments:
+        case "count", (argument,):
+            nulls = expression_statistics(argument, input).null_fraction
+            return counts(input.rows * (1.0 - nulls), groups) if nulls < 1.0 else None
+        case "count", ():
+            return counts(input.rows, groups)
+        case "sum", (argument,):
+            return sums(argument, input, groups)
+        case "avg", (argument,):
+            return means(argument, input, groups)
+        case _:
+            return None
 
 
 def _aggregate(call: AggregateCall, input: Estimate, groups: float) -> ColumnStatistics | None:

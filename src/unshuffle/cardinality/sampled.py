@@ -31,7 +31,6 @@ from unshuffle.plan.logical import (
     Scan,
     Script,
     SetOperation,
-    Sort,
     Window,
     expressions_of,
 )
@@ -41,11 +40,15 @@ _MIN_ROWS = 0.5  # of a condition that no row satisfied: files may change, and h
 
 
 def columns_looked_at(script: Script) -> frozenset[Column]:
-    """The columns that conditions and keys read. Nothing else about a column matters for the number of rows."""
+    """The columns that conditions and keys read. Nothing else about a column matters for the number of rows. None of a query
+    over so few rows that every plan is fast."""
+    scans = [node for node in script.operators() if isinstance(node, Scan)]
+    if sum(scan.look.population for scan in scans if scan.look is not None) < LOOKS.worth_rows:
+        return frozenset()
     found: set[Column] = set()
     for node in script.operators():
         match node:
-            case Filter() | Join() | Sort():
+            case Filter() | Join():
                 for expression in expressions_of(node):
                     found |= columns_of(expression)
             case GroupBy(keys=keys):
@@ -88,9 +91,9 @@ def _better(known: ColumnStatistics, seen: ColumnStatistics, look: TableLook, ro
         return known  # the table was analyzed, or these are the values of folders
     if look.is_complete:
         return replace(seen, overlap=known.overlap)
-    distinct = known.distinct if seen.distinct is None else seen.distinct
-    if known.distinct is not None and seen.distinct is not None and seen.distinct > known.distinct:
-        distinct = known.distinct
+    distinct = seen.distinct
+    if known.distinct is not None:
+        distinct = known.distinct if distinct is None or seen.is_sampled else min(distinct, known.distinct)
     return replace(
         known,
         distinct=None if distinct is None else min(distinct, rows),

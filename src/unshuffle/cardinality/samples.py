@@ -109,7 +109,10 @@ class Sample:
         counts = np.unique(codes, return_counts=True)[1]
         if self.is_complete:
             return float(len(counts))
-        return in_all_rows(len(counts), int((counts == 1).sum()), int((counts == 2).sum()), self.rows, self.estimated)
+        once, twice = int((counts == 1).sum()), int((counts == 2).sum())
+        if len(columns) == 1 and once > (1.0 - LOOKS.covered_share) * self.rows:
+            return None  # footers say more
+        return in_all_rows(len(counts), once, twice, self.rows, self.estimated)
 
     def _combined(self, columns: Sequence[Column]) -> Positions | None:
         """For each row a number that is the same for equal combinations."""

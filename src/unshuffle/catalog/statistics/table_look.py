@@ -113,7 +113,8 @@ class TableLook:
         once, twice = int((counts == 1).sum()), int((counts == 2).sum())
         distinct = in_all_rows(len(counts), once, twice, len(values), float(self.population))
         common = tuple(pair for pair in found.common if pair[1] * len(values) >= LOOKS.min_rows)
-        return _of_more_rows(found, distinct, found.common if distinct == len(counts) else common)
+        common = found.common if distinct == len(counts) else common
+        return _of_more_rows(found, distinct, common, once > (1.0 - LOOKS.covered_share) * len(values))
 
     def _read(self, name: str) -> pa.Array | None:
         type = self._types.get(name)
@@ -175,14 +176,14 @@ class TableLook:
 
 
 def _of_more_rows(
-    sampled: ColumnStatistics, distinct: float | None, common: tuple[tuple[Any, float], ...]
+    sampled: ColumnStatistics, distinct: float | None, common: tuple[tuple[Any, float], ...], is_guess: bool
 ) -> ColumnStatistics:
     """The statistics of a sample's column for all rows: they have more values, in the same proportions."""
     histogram = sampled.histogram
     growth = distinct / sampled.distinct if distinct and sampled.distinct else 1.0
     if histogram is not None and growth > 1.0:
         histogram = replace(histogram, distinct=tuple(count * growth for count in histogram.distinct))
-    return replace(sampled, distinct=distinct, common=common, histogram=histogram, is_sampled=True)
+    return replace(sampled, distinct=distinct, common=common, histogram=histogram, is_sampled=is_guess)
 
 
 class _Kept:
