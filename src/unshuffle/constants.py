@@ -316,6 +316,9 @@ class LookLimits:
         "have values that occur more than once: then it tells how many there are",
         CHOSEN,
     )
+    repeated_groups: int = constant(
+        10, "rows of a sample for each group", "if there are so many, hardly any group is missing", CHOSEN
+    )
     profiled_rows: int = constant(20_000, "rows", "the columns of more joined rows are not counted again", BY_HAND)
     joined_rows: int = constant(200_000, "rows", "a join that makes more rows of two samples is not tried", CHOSEN)
 

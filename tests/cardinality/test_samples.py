@@ -121,7 +121,7 @@ def test_filters_keep_the_rows_of_brute_force(rows: list[Any], constant: int, co
     assert rows_of(kept, A, B) == expected
     assert kept is not None
     assert kept.distinct((A, B)) == len(set(expected))
-    groups = kept.groups((B,))
+    groups = kept.groups((B,), float(kept.rows))
     assert sorted(map(repr, rows_of(groups, B))) == sorted({repr((b,)) for _, b in expected})
 
 

@@ -25,6 +25,7 @@ from unshuffle.cardinality.relation_estimate import (
     remaining_rows,
 )
 from unshuffle.cardinality.sampled import filtered
+from unshuffle.cardinality.samples import united
 from unshuffle.cardinality.selectivity import restriction
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics, default_width
@@ -225,7 +226,8 @@ def _set_operation(node: logical.SetOperation, inputs: Sequence[Estimate], facts
             known = _united([(each, names[place]) for each, names in zip(inputs, sources, strict=True)], rows)
             if known is not None:
                 columns[column] = known
-        whole = base_estimate(node.columns, rows, columns, guessed, facts)
+        sample = united([each.sample for each in inputs], sources, node.columns)
+        whole = replace(base_estimate(node.columns, rows, columns, guessed, facts), sample=sample)
         if node.all:
             return whole
         rows = whole.groups(node.columns)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from unshuffle.cardinality.expression_statistics import expression_statistics
 from unshuffle.cardinality.group_values import counts, means, sums
 from unshuffle.cardinality.relation_estimate import Estimate, Relation, base_estimate
+from unshuffle.cardinality.sampled import with_groups
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics, EquiDepthHistogram
 from unshuffle.plan import logical
@@ -21,8 +21,7 @@ def group_by(node: logical.GroupBy | logical.FinalGroupBy, inputs: Sequence[Esti
     groups = input.groups(node.keys) if node.keys else 1.0
     columns = {key: grouped(key, input, groups) for key in node.keys}
     estimate = _aggregated(node, input, groups, columns, node.aggregates, facts)
-    sample = input.sample.groups(node.keys) if input.sample is not None and node.keys else None
-    return estimate if sample is None else replace(estimate, sample=sample)
+    return with_groups(estimate, node.keys, input)
 
 
 def _aggregated(
@@ -137,5 +136,4 @@ def distinct(node: logical.Distinct, inputs: Sequence[Estimate], facts: Dependen
         return input.with_facts(facts)
     columns = {name: grouped(name, input, rows) for name in names}
     estimate = base_estimate(names, rows, columns, input.guessed, facts)
-    sample = input.sample.groups(names) if input.sample is not None else None
-    return estimate if sample is None else replace(estimate, sample=sample)
+    return with_groups(estimate, names, input)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from unshuffle.cardinality.relation_estimate import Estimate, Relation
 from unshuffle.cardinality.samples import BaseSample, Sample
 from unshuffle.cardinality.selectivity import Restriction, restriction
@@ -20,7 +22,7 @@ from unshuffle.catalog.statistics.column_statistics import count_values
 from unshuffle.catalog.statistics.table_look import TableLook
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics
 from unshuffle.constants import LOOKS
-from unshuffle.plan.expressions import Expression, columns_of
+from unshuffle.plan.expressions import Expression, Literal, columns_of
 from unshuffle.plan.logical import (
     Distinct,
     Expand,
@@ -28,6 +30,7 @@ from unshuffle.plan.logical import (
     GroupBy,
     GroupingSets,
     Join,
+    Plan,
     Scan,
     Script,
     SetOperation,
@@ -122,12 +125,28 @@ def filtered(conditions: Sequence[Expression], input: Estimate, effect: Restrict
     effect.fraction = rows / input.rows if input.rows > 0.0 else 0.0
     effect.guessed = effect.guessed and bool(others)
     estimate = effect.applied_to(input, facts)
-    if others or not sample.tells_enough:
+    if not sample.tells_enough:
         return estimate
+    if others:
+        return replace(estimate, sample=sample.reduced(rest))
     assert input.sample is not None
     if sample.rows == input.sample.rows:  # the same rows, whose values are known already
         return replace(estimate, rows=rows, sample=input.sample)
     return counted_anew(replace(estimate, rows=rows, sample=sample))
+
+
+def only_value(estimate: Estimate, plan: Plan) -> Literal | None:
+    """The value of a query of one row and one column, if all its rows were looked at."""
+    sample = estimate.sample
+    if sample is None or not sample.is_complete or sample.rows != 1 or len(plan.columns) != 1:
+        return None
+    values = sample.values(plan.columns[0])
+    if values is None or pa.types.is_decimal(values.type):
+        return None
+    try:
+        return Literal(values[0].as_py(), values.type)
+    except (ValueError, OverflowError):
+        return None  # Python has no such date
 
 
 def _satisfying(conditions: Iterable[Expression], sample: Sample | None) -> tuple[Sample | None, list[Expression]]:
@@ -168,6 +187,24 @@ def counted_anew(estimate: Estimate) -> Estimate:
         remaining={relation: estimate.rows},
         own={},
     )
+
+
+def with_groups(estimate: Estimate, keys: Sequence[Column], input: Estimate) -> Estimate:
+    """The estimate of groups with a row of each group that was looked at, and the statistics of the keys in these."""
+    if input.sample is None or not keys:
+        return estimate
+    sample = input.sample.groups(keys, estimate.rows)
+    if sample is None or not sample.tells_enough:
+        return estimate
+    columns = dict(estimate.columns)
+    for key in keys:
+        values = sample.values(key) if sample.rows <= LOOKS.profiled_rows and key in sample.wanted else None
+        if values is not None:
+            counted = count_values(values, LOOKS.sampled_rows)[0]
+            known = columns.get(key)
+            distinct = counted.distinct if known is None or sample.is_complete else known.distinct
+            columns[key] = replace(counted, distinct=distinct)
+    return replace(estimate, columns=columns, sample=sample)
 
 
 def _stored_order(estimate: Estimate) -> tuple[tuple[tuple[Column, ...], ...], dict[Column, float]]:

@@ -94,13 +94,24 @@ class Sample:
             self._distinct[key] = self._count_distinct(key)
         return self._distinct[key]
 
-    def groups(self, columns: Sequence[Column]) -> Sample | None:
-        """One row for each combination, if all rows were looked at."""
-        codes = self._combined(columns) if self.is_complete else None
+    def groups(self, columns: Sequence[Column], total: float) -> Sample | None:
+        """A row of each combination, of which there are so many in all. Where the combinations in a sample are many times
+        fewer than its rows, hardly any is missing."""
+        codes = self._combined(columns)
         if codes is None:
             return None
         _, first = np.unique(codes, return_index=True)
-        return _Rows(self, np.sort(first))
+        found = _Rows(self, np.sort(first))
+        if not self.is_complete:
+            found.is_complete = found.rows * LOOKS.repeated_groups <= self.rows and total <= 1.02 * found.rows
+            found.weight = 1.0 if found.is_complete else max(1.0, total / max(1, found.rows))
+        return found
+
+    def reduced(self, share: float) -> Sample:
+        """The same rows, of which only a share remains, and it is unknown which."""
+        found = _Rows(self, np.arange(self.rows))
+        found.weight, found.is_complete = self.weight * share, False
+        return found
 
     def _count_distinct(self, columns: Sequence[Column]) -> float | None:
         codes = self._combined(columns)
@@ -215,6 +226,48 @@ class _Joined(Sample):
             if codes is not None:
                 return np.where(positions < 0, 0, codes[positions]) if len(codes) else np.zeros_like(positions)
         return None
+
+
+class _United(Sample):
+    """The rows of several samples of one weight, whose columns correspond by position."""
+
+    def __init__(self, parts: Sequence[Sample], sources: Sequence[Sequence[Column]], columns: Sequence[Column]) -> None:
+        weight = max(each.weight for each in parts)
+        super().__init__(
+            sum(each.rows for each in parts), weight, all(each.is_complete for each in parts), parts[0].wanted
+        )
+        self._parts, self._sources = parts, sources
+        self._places = {column: place for place, column in enumerate(columns)}
+
+    def _compute(self, column: Column) -> pa.Array | None:
+        place = self._places.get(column)
+        if place is None:
+            return None
+        values = [part.values(names[place]) for part, names in zip(self._parts, self._sources, strict=True)]
+        try:
+            united = [each.cast(column.type) for each in values if each is not None]
+            return pa.concat_arrays(united) if len(united) == len(values) else None
+        except (pa.ArrowException, TypeError, AttributeError):
+            return None
+
+
+def united(
+    samples: Sequence[Sample | None], sources: Sequence[Sequence[Column]], columns: Sequence[Column]
+) -> Sample | None:
+    """The sample of a UNION ALL: of each input as many rows as its share of all rows; None if an input has no sample."""
+    known = [each for each in samples if each is not None]
+    if len(known) < len(samples):
+        return None
+    weight = max(1.0, *(each.weight for each in known))
+    return _United([_thinned(each, weight) for each in known], sources, columns)
+
+
+def _thinned(sample: Sample, weight: float) -> Sample:
+    """Fewer rows of a sample, each of which stands for more."""
+    count = round(sample.rows * sample.weight / weight)
+    if count >= sample.rows:
+        return sample
+    return _Rows(sample, np.linspace(0, sample.rows, count, endpoint=False).astype(np.int64))
 
 
 class SampledJoin:
