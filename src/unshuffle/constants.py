@@ -319,6 +319,9 @@ class LookLimits:
     repeated_groups: int = constant(
         10, "rows of a sample for each group", "if there are so many, hardly any group is missing", CHOSEN
     )
+    narrowed_share: float = constant(
+        0.9, "of the rows of a side of a join", "or fewer are within the keys of the other: they are counted", CHOSEN
+    )
     profiled_rows: int = constant(20_000, "rows", "the columns of more joined rows are not counted again", BY_HAND)
     joined_rows: int = constant(200_000, "rows", "a join that makes more rows of two samples is not tried", CHOSEN)
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 from unshuffle.cardinality.correlated_order import correlated_restrictions
 from unshuffle.cardinality.join_selectivity import EquiJoin, KeyPair, by_relations
 from unshuffle.cardinality.relation_estimate import Estimate, Relation, remaining_rows
-from unshuffle.cardinality.sampled import counted_anew, filtered, rows_of
+from unshuffle.cardinality.sampled import counted_anew, filtered, rows_of, within_keys
 from unshuffle.cardinality.samples import SampledJoin, sampled_join
 from unshuffle.cardinality.selectivity import restriction
 from unshuffle.catalog.join_kinds import JoinKind
@@ -37,6 +37,7 @@ from unshuffle.properties.facts.dependencies import Dependencies
 def join(node: Join, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
     left, right = inputs
     pairs, rest = _split_condition(node.condition, left, right)
+    left, right = _narrowed(node.kind, left, right, pairs)
     equi_join = EquiJoin(left, right)
     for equalities in by_relations(pairs, left, right):
         equi_join.add(equalities)
@@ -55,6 +56,19 @@ def join(node: Join, inputs: Sequence[Estimate], facts: Dependencies) -> Estimat
         inner = residual.applied_to(inner, facts)
         equi_join.guessed |= residual.guessed
     return _of_kind(node.kind, left, right, inner, equi_join, facts)
+
+
+def _narrowed(kind: JoinKind, left: Estimate, right: Estimate, pairs: Sequence[KeyPair]) -> tuple[Estimate, Estimate]:
+    """Both sides without the rows that no key of the other side is near, where these do not remain unmatched."""
+    for pair in pairs:
+        if pair.null_safe:
+            continue
+        ours, theirs = left.columns.get(pair.left), right.columns.get(pair.right)
+        if theirs is not None and kind in (JoinKind.INNER, JoinKind.SEMI):
+            left = within_keys(left, pair.left, theirs)
+        if ours is not None and kind in (JoinKind.INNER, JoinKind.SEMI, JoinKind.LEFT, JoinKind.ANTI):
+            right = within_keys(right, pair.right, ours)
+    return left, right
 
 
 def _sampled(left: Estimate, right: Estimate, pairs: Sequence[KeyPair]) -> SampledJoin | None:

@@ -37,6 +37,7 @@ class Relation:
     facts: Dependencies
     order_dependencies: tuple[tuple[Column, ...], ...] = ()  # see `TableStatistics`
     overlaps: Mapping[Column, float] = field(default_factory=dict)  # see `ColumnStatistics`
+    sample: Sample | None = None  # of its rows
 
 
 Origin = tuple[Relation, Column]  # a base relation, and the column in it
@@ -94,7 +95,10 @@ class Estimate:
         """The same, counted in the rows that were looked at if they tell. It takes longer."""
         needed = self.essential(columns)
         counted = self.sample.distinct(needed) if self.sample is not None and needed and self.rows > 1.0 else None
-        return self.distinct(columns) if counted is None else max(1.0, min(self.rows, counted))
+        if counted is None or len(needed) == 1:
+            known = self.distinct(columns)
+            return known if counted is None else max(1.0, min(known, counted))
+        return max(1.0, min(self.rows, counted))
 
     def largest_share(self, columns: Iterable[Column]) -> float:
         """The fraction of rows with the most common combination of these columns."""
@@ -214,6 +218,9 @@ class Estimate:
             if len(names) > 1 and facts.determines((other for other in names if other is not name), (name,)):
                 del names[name]
         combinations = product_of_values(count(column) for column in names.values())
+        if relation.sample is not None and len(names) > 1:
+            counted = relation.sample.distinct(tuple(names))
+            combinations = combinations if counted is None else min(combinations, counted)
         return min(population, combinations) if len(names) == 1 else distinct_after(population, combinations)
 
     def _own(self, relation: Relation, columns: Iterable[Column]) -> float:

@@ -21,8 +21,9 @@ from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.column_statistics import count_values
 from unshuffle.catalog.statistics.table_look import TableLook
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics
+from unshuffle.catalog.statistics.value_codes import is_whole
 from unshuffle.constants import LOOKS
-from unshuffle.plan.expressions import Expression, Literal, columns_of
+from unshuffle.plan.expressions import Call, Expression, Literal, Ref, columns_of
 from unshuffle.plan.logical import (
     Distinct,
     Expand,
@@ -72,7 +73,7 @@ def columns_looked_at(script: Script) -> frozenset[Column]:
 def looked_at(scan: Scan, estimate: Estimate, wanted: frozenset[Column]) -> Estimate:
     """The estimate of a scan with the rows of the table that were looked at. Statistics matter of the wanted columns."""
     look = scan.look
-    if look is None or not wanted.intersection(scan.columns):
+    if look is None or not wanted:
         return estimate
     sample = BaseSample(look, scan.columns, wanted)
     if not sample.rows:
@@ -85,7 +86,16 @@ def looked_at(scan: Scan, estimate: Estimate, wanted: frozenset[Column]) -> Esti
         if seen is not None and sample.values(column) is not None:
             known[column] = _better(known.get(column, UNKNOWN_COLUMN), seen, look, estimate.rows)
     guessed = estimate.guessed and any(column not in known for column in scan.columns)
-    return replace(estimate, columns=known, guessed=guessed, sample=sample)
+    (before,) = estimate.remaining
+    relation = replace(before, sample=sample)
+    return replace(
+        estimate,
+        columns=known,
+        guessed=guessed,
+        sample=sample,
+        origins={column: ((relation, column),) for column in estimate.origins},
+        remaining={relation: estimate.rows},
+    )
 
 
 def _better(known: ColumnStatistics, seen: ColumnStatistics, look: TableLook, rows: float) -> ColumnStatistics:
@@ -167,12 +177,32 @@ def satisfying_all(conditions: Iterable[Expression], sample: Sample) -> Sample |
     return None if others else kept
 
 
+def within_keys(side: Estimate, key: Column, other: ColumnStatistics) -> Estimate:
+    """The rows of a side, all of which were looked at, whose keys are between the ends of the other side's: only they can
+    have a match. A calendar of two hundred years has five years of sales."""
+    sample, low, high = side.sample, other.low, other.high
+    if sample is None or not sample.is_complete or low is None or high is None or key.type is None:
+        return side
+    cached = sample.narrowed.get((key, low, high))
+    if cached is not None and cached[0] is side:
+        found: Estimate = cached[1]
+        return found
+    condition = Call("between", (Ref(key), Literal(low, key.type), Literal(high, key.type)), pa.bool_())
+    kept = sample.filtered(condition) if is_whole(key.type) else None
+    narrow = side
+    if kept is not None and 0 < kept.rows < LOOKS.narrowed_share * sample.rows:
+        own = restriction((condition,), side).applied_to(side, side.facts)
+        narrow = counted_anew(replace(own, rows=kept.estimated, sample=kept))
+    sample.narrowed[key, low, high] = (side, narrow)
+    return narrow
+
+
 def counted_anew(estimate: Estimate) -> Estimate:
     """An estimate all of whose rows were looked at, as a relation of its own: its statistics describe exactly its rows."""
     sample = estimate.sample
     if sample is None or not sample.is_complete or sample.rows > LOOKS.profiled_rows:
         return estimate
-    relation = Relation(estimate.rows, estimate.facts, *_stored_order(estimate))
+    relation = Relation(estimate.rows, estimate.facts, *_stored_order(estimate), sample)
     columns = dict(estimate.columns)
     for column in estimate.origins:
         values = sample.values(column) if column in sample.wanted else None

@@ -40,6 +40,8 @@ class Sample:
     def __init__(self, rows: int, weight: float, is_complete: bool, wanted: frozenset[Column]) -> None:
         self.rows, self.weight, self.is_complete, self.wanted = rows, weight, is_complete, wanted
         self._values: dict[Column, pa.Array | None] = {}
+        # Estimates of the rows with keys in a range, by the estimate they come from.
+        self.narrowed: dict[tuple[Column, Any, Any], tuple[Any, Any]] = {}
         self._codes: dict[Column, Positions | None] = {}
         self._distinct: dict[tuple[Column, ...], float | None] = {}
 
@@ -121,8 +123,6 @@ class Sample:
         if self.is_complete:
             return float(len(counts))
         once, twice = int((counts == 1).sum()), int((counts == 2).sum())
-        if len(columns) == 1 and once > (1.0 - LOOKS.covered_share) * self.rows:
-            return None  # footers say more
         return in_all_rows(len(counts), once, twice, self.rows, self.estimated)
 
     def _combined(self, columns: Sequence[Column]) -> Positions | None:
@@ -156,6 +156,10 @@ class BaseSample(Sample):
 
     def _encode(self, column: Column) -> Positions | None:
         return None if self.values(column) is None else self._look.codes(column.name)
+
+    def _count_distinct(self, columns: Sequence[Column]) -> float | None:
+        """Footers say more of a single column, and a sample of some row groups less of one whose values are clustered."""
+        return super()._count_distinct(columns) if len(columns) > 1 or self.is_complete else None
 
 
 class _Rows(Sample):
