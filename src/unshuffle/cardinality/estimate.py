@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from unshuffle.cardinality.expression_statistics import expression_statistics
-from unshuffle.cardinality.grouping import distinct, expand, group_by, grouped, grouping_sets
+from unshuffle.cardinality.grouping import distinct, distributed, expand, group_by, grouped, grouping_sets
 from unshuffle.cardinality.joins import join
 from unshuffle.cardinality.part_statistics import statistics_of_parts
 from unshuffle.cardinality.relation_estimate import (
@@ -186,7 +186,8 @@ def _window(node: logical.Window, inputs: Sequence[Estimate], facts: Dependencie
     relation = Relation(input.rows, facts)
     for column, call in node.calls:
         origins[column] = ((relation, column),)
-        columns[column] = _windowed(call, input)
+        is_wanted = input.sample is None or column in input.sample.wanted
+        columns[column] = _windowed(call, input) if is_wanted else ColumnStatistics(max(1.0, input.rows))
     remaining = {**input.remaining, relation: input.rows}
     return Estimate(input.rows, columns, input.guessed, facts, origins, remaining, input.own, input.sample)
 
@@ -199,8 +200,9 @@ def _windowed(call: WindowCall, input: Estimate) -> ColumnStatistics:
         return ColumnStatistics(each, 0.0, 1, max(1, round(each)))
     if call.call.function == "ntile":
         return ColumnStatistics(min(each, 10.0))
-    whole = isinstance(call.call, AggregateCall) and not call.order
-    return ColumnStatistics(groups if whole else max(1.0, input.rows))
+    if not isinstance(call.call, AggregateCall) or call.order:
+        return ColumnStatistics(max(1.0, input.rows))
+    return distributed(call.call, input, groups) or ColumnStatistics(groups)
 
 
 def _limit(node: logical.Limit, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:

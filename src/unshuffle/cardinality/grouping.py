@@ -34,7 +34,7 @@ def _aggregated(
 ) -> Estimate:
     for column, call in aggregates:
         is_wanted = input.sample is None or column in input.sample.wanted
-        known = (_distributed(call, input, groups) if is_wanted else None) or _aggregate(call, input, groups)
+        known = (distributed(call, input, groups) if is_wanted else None) or _aggregate(call, input, groups)
         if known is not None:
             columns[column] = known
     return base_estimate(node.columns, groups, columns, input.guessed, facts)
@@ -52,7 +52,7 @@ def grouped(key: Column, input: Estimate, groups: float) -> ColumnStatistics:
     return ColumnStatistics(values, nulls, known.low, known.high, known.width, (), histogram)
 
 
-def _distributed(call: AggregateCall, input: Estimate, groups: float) -> ColumnStatistics | None:
+def distributed(call: AggregateCall, input: Estimate, groups: float) -> ColumnStatistics | None:
     """The statistics of an aggregate whose distribution over the groups is known; None for any other."""
     if call.distinct or call.where is not None or len(call.arguments) > 1 or not input.rows:
         return None

@@ -27,7 +27,7 @@ from unshuffle.cardinality.selectivity import restriction
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
-from unshuffle.constants import ASSUMED
+from unshuffle.constants import ASSUMED, LOOKS
 from unshuffle.plan.expressions import Call, Cast, Expression, Ref
 from unshuffle.plan.logical import Join
 from unshuffle.plan.predicates import conjuncts
@@ -55,7 +55,7 @@ def join(node: Join, inputs: Sequence[Estimate], facts: Dependencies) -> Estimat
         residual = restriction(rest, inner)
         inner = residual.applied_to(inner, facts)
         equi_join.guessed |= residual.guessed
-    return _of_kind(node.kind, left, right, inner, equi_join, facts)
+    return _with_sample_of_a_side(node.kind, left, right, _of_kind(node.kind, left, right, inner, equi_join, facts))
 
 
 def _narrowed(kind: JoinKind, left: Estimate, right: Estimate, pairs: Sequence[KeyPair]) -> tuple[Estimate, Estimate]:
@@ -75,6 +75,17 @@ def _sampled(left: Estimate, right: Estimate, pairs: Sequence[KeyPair]) -> Sampl
     if left.sample is None or right.sample is None:
         return None
     return sampled_join(left.sample, right.sample, pairs)
+
+
+def _with_sample_of_a_side(kind: JoinKind, left: Estimate, right: Estimate, joined: Estimate) -> Estimate:
+    """A join that is not computed, with the sample of its larger side: which of these rows remain is unknown, and what the
+    other side adds to them."""
+    sides = [left, right] if kind is JoinKind.INNER else [] if kind.extends_left else [left]
+    known = [side.sample for side in sides if side.sample is not None and side.sample.rows >= LOOKS.min_rows]
+    largest = max(known, key=lambda sample: sample.estimated, default=None)
+    if largest is None or joined.rows < 1.0:
+        return joined
+    return replace(joined, sample=largest.reduced(joined.rows / largest.estimated))
 
 
 def _of_samples(
@@ -102,7 +113,7 @@ def _of_samples(
         return counted_anew(estimate)
     sample = sampled.of_kind(node.kind) if not rest else None
     if sample is None:
-        return estimate
+        return _with_sample_of_a_side(node.kind, left, right, estimate)
     kept = sample if sample.tells_enough else None
     return counted_anew(replace(estimate, rows=rows_of(sample, estimate.rows), sample=kept))
 

@@ -95,10 +95,13 @@ class Estimate:
         """The same, counted in the rows that were looked at if they tell. It takes longer."""
         needed = self.essential(columns)
         counted = self.sample.distinct(needed) if self.sample is not None and needed and self.rows > 1.0 else None
-        if counted is None or len(needed) == 1:
-            known = self.distinct(columns)
-            return known if counted is None else max(1.0, min(known, counted))
-        return max(1.0, min(self.rows, counted))
+        known = self.distinct(columns)
+        if counted is None or self.sample is None:
+            return known
+        if len(needed) > 1 or self.sample.covers(needed):
+            return max(1.0, min(self.rows, counted))
+        # Too few values repeat: what they tell is too low for values of unequal frequency, and footers may be too high.
+        return float(max(1.0, min(self.rows, known, (known * counted) ** 0.5)))
 
     def largest_share(self, columns: Iterable[Column]) -> float:
         """The fraction of rows with the most common combination of these columns."""

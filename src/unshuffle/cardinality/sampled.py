@@ -23,7 +23,7 @@ from unshuffle.catalog.statistics.table_look import TableLook
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics
 from unshuffle.catalog.statistics.value_codes import is_whole
 from unshuffle.constants import LOOKS
-from unshuffle.plan.expressions import Call, Expression, Literal, Ref, columns_of
+from unshuffle.plan.expressions import Call, Expression, Literal, Ref, columns_of, operands
 from unshuffle.plan.logical import (
     Distinct,
     Expand,
@@ -63,7 +63,7 @@ def columns_looked_at(script: Script) -> frozenset[Column]:
                 found.update(column for child in node.children for column in child.columns)
             case Window(calls=calls):
                 for _, call in calls:
-                    for part in call.partition:
+                    for part in (*call.partition, *operands(call.call)):
                         found |= columns_of(part)
             case _:
                 pass

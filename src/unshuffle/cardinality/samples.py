@@ -44,6 +44,7 @@ class Sample:
         self.narrowed: dict[tuple[Column, Any, Any], tuple[Any, Any]] = {}
         self._codes: dict[Column, Positions | None] = {}
         self._distinct: dict[tuple[Column, ...], float | None] = {}
+        self._covered: dict[tuple[Column, ...], bool] = {}
 
     @property
     def estimated(self) -> float:
@@ -96,6 +97,10 @@ class Sample:
             self._distinct[key] = self._count_distinct(key)
         return self._distinct[key]
 
+    def covers(self, columns: Sequence[Column]) -> bool:
+        """Whether most rows have combinations that occur more than once, so that hardly any is missing."""
+        return self.is_complete or self._covered.get(tuple(columns), False)
+
     def groups(self, columns: Sequence[Column], total: float) -> Sample | None:
         """A row of each combination, of which there are so many in all. Where the combinations in a sample are many times
         fewer than its rows, hardly any is missing."""
@@ -123,6 +128,7 @@ class Sample:
         if self.is_complete:
             return float(len(counts))
         once, twice = int((counts == 1).sum()), int((counts == 2).sum())
+        self._covered[tuple(columns)] = once <= (1.0 - LOOKS.covered_share) * self.rows
         return in_all_rows(len(counts), once, twice, self.rows, self.estimated)
 
     def _combined(self, columns: Sequence[Column]) -> Positions | None:
