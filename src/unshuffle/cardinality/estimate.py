@@ -186,8 +186,7 @@ def _window(node: logical.Window, inputs: Sequence[Estimate], facts: Dependencie
     relation = Relation(input.rows, facts)
     for column, call in node.calls:
         origins[column] = ((relation, column),)
-        is_wanted = input.sample is None or column in input.sample.wanted
-        columns[column] = _windowed(call, input) if is_wanted else ColumnStatistics(max(1.0, input.rows))
+        columns[column] = _windowed(call, input)
     remaining = {**input.remaining, relation: input.rows}
     return Estimate(input.rows, columns, input.guessed, facts, origins, remaining, input.own, input.sample)
 

@@ -32,6 +32,8 @@ from unshuffle.plan.logical import (
     GroupingSets,
     Join,
     Plan,
+    Project,
+    Reference,
     Scan,
     Script,
     SetOperation,
@@ -50,24 +52,41 @@ def columns_looked_at(script: Script) -> frozenset[Column]:
     if sum(scan.look.population for scan in scans if scan.look is not None) < LOOKS.worth_rows:
         return frozenset()
     found: set[Column] = set()
-    for node in script.operators():
-        match node:
-            case Filter() | Join():
-                for expression in expressions_of(node):
-                    found |= columns_of(expression)
-            case GroupBy(keys=keys):
-                found.update(keys)
-            case GroupingSets(keys=pairs) | Expand(keys=pairs):
-                found.update(source for _, source in pairs)
-            case Distinct() | SetOperation():
-                found.update(column for child in node.children for column in child.columns)
-            case Window(calls=calls):
-                for _, call in calls:
-                    for part in (*call.partition, *operands(call.call)):
-                        found |= columns_of(part)
-            case _:
-                pass
+    nodes = list(script.operators())
+    for node in nodes:
+        found |= _read_by(node)
+    for _ in range(2):  # a rowset may come before the second of its references
+        for node in nodes:
+            match node:
+                case Project(outputs=outputs):
+                    for column, expression in outputs:
+                        if column in found:
+                            found |= columns_of(expression)
+                case Reference(rowset=rowset, columns=columns):
+                    found.update(
+                        source for column, source in zip(columns, rowset.columns, strict=True) if column in found
+                    )
+                case _:
+                    pass
     return frozenset(found)
+
+
+def _read_by(node: Plan) -> set[Column]:
+    """The columns that the conditions and keys of an operator read."""
+    match node:
+        case Filter() | Join():
+            return {column for expression in expressions_of(node) for column in columns_of(expression)}
+        case GroupBy(keys=keys):
+            return set(keys)
+        case GroupingSets(keys=pairs) | Expand(keys=pairs):
+            return {source for _, source in pairs}
+        case Distinct() | SetOperation():
+            return {column for child in node.children for column in child.columns}
+        case Window(calls=calls):
+            parts = (part for _, call in calls for part in (*call.partition, *operands(call.call)))
+            return {column for part in parts for column in columns_of(part)}
+        case _:
+            return set()
 
 
 def looked_at(scan: Scan, estimate: Estimate, wanted: frozenset[Column]) -> Estimate:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from unshuffle.cardinality.evaluation import NotEvaluated, evaluated, is_true
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
-from unshuffle.catalog.statistics.distinct_estimate import in_all_rows
+from unshuffle.catalog.statistics.distinct_estimate import in_all_rows, values_drawn
 from unshuffle.catalog.statistics.table_look import TableLook
 from unshuffle.catalog.statistics.value_codes import codes_of, integers, is_whole
 from unshuffle.constants import LOOKS
@@ -127,6 +127,8 @@ class Sample:
         counts = np.unique(codes, return_counts=True)[1]
         if self.is_complete:
             return float(len(counts))
+        if self.weight < 1.0:  # fewer rows remain than were looked at
+            return values_drawn(self.estimated, float(len(counts)))
         once, twice = int((counts == 1).sum()), int((counts == 2).sum())
         self._covered[tuple(columns)] = once <= (1.0 - LOOKS.covered_share) * self.rows
         return in_all_rows(len(counts), once, twice, self.rows, self.estimated)

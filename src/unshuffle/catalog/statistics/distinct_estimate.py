@@ -15,5 +15,9 @@ def in_all_rows(distinct: int, once: int, twice: int, rows: int, population: flo
     if rows < LOOKS.min_rows or (twice < LOOKS.min_repeated and once > distinct * LOOKS.rare_share):
         return None
     domain = distinct + once * (once - 1) / (2.0 * (twice + 1))
-    drawn = -domain * expm1(population * log1p(-1.0 / domain)) if domain > 1.0 else domain
-    return float(max(distinct, min(population, drawn)))
+    return float(max(distinct, values_drawn(population, domain)))
+
+
+def values_drawn(rows: float, domain: float) -> float:
+    """The expected number of distinct values in rows drawn at random from a domain (Cardenas 1975)."""
+    return domain if domain <= 1.0 else min(rows, -domain * expm1(rows * log1p(-1.0 / domain)))
