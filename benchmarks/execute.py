@@ -24,8 +24,8 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,11 @@ DATA = ROOT / ".cache" / "benchmarks"
 TODAY = "2025-06-30"  # the last day of the CPU-hours data
 SUITES = ("cpu_hours", "tpch", "tpcds")
 SIDES = ("run", "sql", "frame")
-Side = Callable[[], AbstractContextManager[list[DataFrame]]]
+Frames = Sequence[DataFrame]
+# What an action makes of a side's DataFrames. Its jobs run in the context that it is given beside them, which may raise; it
+# is then called again, with other DataFrames of the same rows.
+Action = Callable[[Frames, Callable[[], AbstractContextManager[None]]], Any]
+Side = Callable[[Action], Any]
 
 
 def started() -> SparkSession:
@@ -70,17 +74,14 @@ def started() -> SparkSession:
     return spark
 
 
-@contextmanager
-def ours(session: Session, bind: Callable[[], Script]) -> Iterator[list[DataFrame]]:
+def ours(session: Session, bind: Callable[[], Script], action: Action) -> Any:
     """A query as unshuffle runs it: bound, planned and lowered when the side runs."""
-    with session.pipeline.executing(bind()) as execution:
-        yield execution.frames
+    return session.pipeline.running(bind(), lambda execution: action(execution.frames, execution.watching))
 
 
-@contextmanager
-def baseline(session: Session, bind: Callable[[], Script]) -> Iterator[list[DataFrame]]:
+def baseline(session: Session, bind: Callable[[], Script], action: Action) -> Any:
     """A script as plain Spark runs it."""
-    yield session.pipeline.baseline(bind()).frames
+    return action(session.pipeline.baseline(bind()).frames, nullcontext)
 
 
 def script_sides(session: Session, script: Path, params: dict[str, Any], name: str = "ours") -> dict[str, Side]:
@@ -112,41 +113,54 @@ def measured(
 
 
 class _Taken:
-    """One run of a side: what Spark measured, seconds until the DataFrames were there, and the faults that were warned of."""
+    """One run of a side: what Spark measured, seconds until the DataFrames were there, how often the plan was replaced, and
+    the faults that were warned of."""
 
-    def __init__(self, measurement: Measurement, ready: float, faults: Sequence[str]) -> None:
-        self.measurement, self.ready, self.faults = measurement, ready, faults
+    def __init__(self, measurement: Measurement, ready: float, replans: int, faults: Sequence[str]) -> None:
+        self.measurement, self.ready, self.replans, self.faults = measurement, ready, replans, faults
 
 
 def _run(side: Side, spark: SparkSession) -> _Taken:
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", NotOptimizedWarning)
         began = time.perf_counter()
-        with measure(spark) as measurement, side() as frames:
-            ready = time.perf_counter() - began
-            for frame in frames:
-                results.consume(frame)
+        ready = []
+
+        def consume(frames: Frames, watching: Callable[[], AbstractContextManager[None]]) -> None:
+            ready.append(time.perf_counter() - began)
+            with watching():
+                for frame in frames:
+                    results.consume(frame)
+
+        with measure(spark) as measurement:
+            side(consume)
     faults = [str(each.message) for each in warned if issubclass(each.category, NotOptimizedWarning)]
-    return _Taken(measurement, ready, faults)
+    return _Taken(measurement, ready[0], len(ready) - 1, faults)
 
 
 def _has_rows_of_plain(sides: dict[str, Side], side: str) -> bool:
-    with warnings.catch_warnings(), sides["plain"]() as plain, sides[side]() as frames:
+    def same(plain: Frames, others: Frames) -> bool:
+        return all(compare.same_rows(a, b) for a, b in zip(plain, others, strict=True))
+
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotOptimizedWarning)
-        return all(compare.same_rows(a, b) for a, b in zip(plain, frames, strict=True))
+        found: bool = sides["plain"](lambda plain, _: sides[side](lambda others, _: same(plain, others)))
+        return found
 
 
 def _told(side: str, shown: dict[str, Any]) -> str:
     ratio = f" ({shown['ratio']:.2f}, {shown['overhead_ms']:.0f} ms overhead)" if "ratio" in shown else ""
+    replans = f", planned {1 + shown['replans']} times" if "replans" in shown else ""
     return (
-        f"{side} {shown['best']:.2f} s{ratio}, {shown['task_seconds']:.1f} s of tasks "
+        f"{side} {shown['best']:.2f} s{ratio}{replans}, {shown['task_seconds']:.1f} s of tasks "
         f"({shown['cpu_seconds']:.1f} s of processors), {shown['shuffle_bytes'] / 1e6:,.1f} MB"
     )
 
 
 def _summary(runs: list[_Taken]) -> dict[str, Any]:
     taken = [each.measurement for each in runs]
-    best = min(taken, key=lambda each: each.seconds)
+    best_run = min(runs, key=lambda each: each.measurement.seconds)
+    best = best_run.measurement
     faults = sorted({fault for each in runs for fault in each.faults})
     return {
         "seconds": [round(each.seconds, 3) for each in taken],
@@ -158,6 +172,7 @@ def _summary(runs: list[_Taken]) -> dict[str, Any]:
         "task_seconds": round(best.task_seconds, 3),
         "cpu_seconds": round(min(each.cpu_seconds for each in taken), 3),
         "longest_task": round(best.longest_task, 2),
+        **({"replans": best_run.replans} if best_run.replans else {}),
         **({"faults": faults} if faults else {}),
     }
 
@@ -182,14 +197,19 @@ def cpu_hours(spark: SparkSession, chosen: argparse.Namespace, console: Console)
     return [{**measured("cpu_hours", sides, spark, chosen.runs, console), "size": chosen.processes}]
 
 
-def tpch_queries(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    folder = DATA / f"tpch-{chosen.scale:g}"
-    tpch.generate(folder, chosen.scale)
+def use_tpch(spark: SparkSession, scale: float) -> Session:
+    """The tables of TPC-H as views, and a session that knows their primary keys."""
+    folder = DATA / f"tpch-{scale:g}"
+    tpch.generate(folder, scale)
     session = Session(spark, tables=folder)
     for table, key in tpch.KEYS.items():
         session.declare_key(table, *key)
         spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
-    return _queries(spark, session, tpch.queries(), chosen, console)
+    return session
+
+
+def tpch_queries(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    return _queries(spark, use_tpch(spark, chosen.scale), tpch.queries(), chosen, console)
 
 
 def tpcds_queries(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
@@ -218,17 +238,14 @@ def _queries(
 def query_sides(spark: SparkSession, session: Session, query: str, names: Sequence[str]) -> dict[str, Side]:
     """Plain Spark and the sides of these names."""
 
-    @contextmanager
-    def plain() -> Iterator[list[DataFrame]]:
-        yield [spark.sql(query)]
+    def plain(action: Action) -> Any:
+        return action([spark.sql(query)], nullcontext)
 
-    @contextmanager
-    def sql() -> Iterator[list[DataFrame]]:
-        yield [session.sql(query)]
+    def sql(action: Action) -> Any:
+        return action([session.sql(query)], nullcontext)
 
-    @contextmanager
-    def frame() -> Iterator[list[DataFrame]]:
-        yield [session.optimize(spark.sql(query))]
+    def frame(action: Action) -> Any:
+        return action([session.optimize(spark.sql(query))], nullcontext)
 
     run = partial(ours, session, partial(session.pipeline.bind, query))
     sides: dict[str, Side] = {"run": run, "sql": sql, "frame": frame}

@@ -23,17 +23,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+from pyspark.sql import SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-from benchmarks.execute import DATA, Side, drawn, measured, show, started  # noqa: E402
+from benchmarks.execute import DATA, Action, Side, drawn, measured, show, started  # noqa: E402
 from tools import benchmark_report  # noqa: E402
 from unshuffle import Session  # noqa: E402
 
@@ -106,13 +106,11 @@ def write_tables(spark: SparkSession, rows: int, console: Console) -> None:
 
 
 def sides(spark: SparkSession, session: Session, query: str) -> dict[str, Side]:
-    @contextmanager
-    def plain() -> Iterator[list[DataFrame]]:
-        yield [spark.sql(query)]
+    def plain(action: Action) -> Any:
+        return action([spark.sql(query)], nullcontext)
 
-    @contextmanager
-    def ours() -> Iterator[list[DataFrame]]:
-        yield [session.sql(query)]
+    def ours(action: Action) -> Any:
+        return action([session.sql(query)], nullcontext)
 
     return {"plain": plain, "ours": ours}
 

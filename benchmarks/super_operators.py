@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import partial
 from math import exp, inf, log
 from pathlib import Path
@@ -34,7 +34,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from benchmarks.execute import DATA, Side, measured, ours, script_sides, started  # noqa: E402
+from benchmarks.execute import DATA, Action, Side, measured, ours, script_sides, started  # noqa: E402
 from tools import benchmark_report  # noqa: E402
 from unshuffle import Session  # noqa: E402
 from unshuffle.cost.machine import Machine  # noqa: E402
@@ -149,9 +149,8 @@ def gains(spark: SparkSession, console: Console, runs: int, scale: float) -> lis
 
 
 def _query_sides(spark: SparkSession, session: Session, without: Session, text: str) -> dict[str, Side]:
-    @contextmanager
-    def plain():  # type: ignore[no-untyped-def]
-        yield [spark.sql(text)]
+    def plain(action: Action) -> Any:
+        return action([spark.sql(text)], nullcontext)
 
     return {
         "plain": plain,

@@ -7,9 +7,10 @@ Each of the 22 TPC-H queries, with primary keys declared, is planned three times
     high     one estimate is a hundred times what it would be
 
 The estimate is that of the first join that is estimated, or of the first filter in a query without joins. What is above it is
-estimated from it. A plan runs as `unshuffle run` runs it, beside plain Spark under its default settings with 8 shuffle
-partitions. All sides run once before they are measured, and then alternate. A side's time is the best of its runs, and
-includes binding, planning and lowering. The rows of all sides are compared with plain Spark's.
+estimated from it. A plan runs as `unshuffle run` runs it, which may replace it meanwhile; what is planned then has the same
+wrong estimate, unless it was observed. Plain Spark runs beside it under its default settings with 8 shuffle partitions. All
+sides run once before they are measured, and then alternate. A side's time is the best of its runs, and includes binding,
+planning and lowering. The rows of all sides are compared with plain Spark's.
 
 `benchmarks/results/wrong_estimates.json` gets every number, `wrong_estimates.png` the figures.
 """
@@ -30,10 +31,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this file is run as a program and is in no package
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+from pyspark.sql import SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-from benchmarks.execute import DATA, Side, drawn, measured, query_sides, show, started  # noqa: E402
+from benchmarks.execute import DATA, Action, Side, drawn, measured, ours, query_sides, show, started  # noqa: E402
 from tools import benchmark_report  # noqa: E402
 from unshuffle import Session, optimizer  # noqa: E402
 from unshuffle.plan.logical import Filter, Join, Plan, Script, walk  # noqa: E402
@@ -44,15 +45,19 @@ GOAL = 1.5  # times as long as the plan with right estimates, in the median
 
 @contextmanager
 def planted(kind: type[Plan], factor: float) -> Iterator[None]:
-    """Inside, the first operator of a kind that is estimated has so many times its rows, as far as its inputs allow."""
+    """Inside, the first operator of a kind that is estimated has so many times its rows, as far as its inputs allow; also
+    when it is estimated again."""
     right: Callable[..., Any] = optimizer.estimate
-    waiting = [True]
+    first: list[Plan] = []
 
     def wrong(node: Plan, inputs: Sequence[Any], facts: Any) -> Any:
         found = right(node, inputs, facts)
-        if not isinstance(node, kind) or not waiting:
+        if not isinstance(node, kind):
             return found
-        waiting.clear()
+        if not first:
+            first.append(node)
+        if node is not first[0]:
+            return found
         most = inputs[0].rows * (inputs[1].rows if len(inputs) > 1 else 1.0)
         return replace(found, rows=max(1.0, min(found.rows * factor, most)))
 
@@ -63,17 +68,11 @@ def planted(kind: type[Plan], factor: float) -> Iterator[None]:
         optimizer.estimate = right  # type: ignore[assignment]
 
 
-@contextmanager
-def misled(session: Session, bind: Callable[[], Script], factor: float) -> Iterator[list[DataFrame]]:
+def misled(session: Session, bind: Callable[[], Script], factor: float, action: Action) -> Any:
     script = bind()
     has_joins = any(isinstance(node, Join) for output in script.outputs for node in walk(output.plan))
     with planted(Join if has_joins else Filter, factor):
-        running = session.pipeline.executing(script)
-        execution = running.__enter__()
-    try:
-        yield execution.frames
-    finally:
-        running.__exit__(None, None, None)
+        return ours(session, lambda: script, action)
 
 
 def sides(spark: SparkSession, session: Session, query: str, factor: float) -> dict[str, Side]:

@@ -98,6 +98,13 @@ def _together(queries: list[dict[str, Any]], side: str) -> str:
     return f"{result}; {exchanges}; {ends}"
 
 
+def scales(results: dict[str, Any]) -> Iterator[Row]:
+    for scale, queries in results["scales"].items():
+        runs = len(queries[0]["run"]["seconds"])
+        what = f"the {len(queries)} TPC-H queries at scale {scale}, keys declared (best of {runs})"
+        yield what, f"python benchmarks/scales.py --scale {scale}", _together(queries, "run")
+
+
 def super_operators(results: dict[str, Any]) -> Iterator[Row]:
     yield _operator_trees(results, "plain Spark with its own merging of subplans on", "")
     for q in results["queries"]:
@@ -251,6 +258,7 @@ def optimize(results: dict[str, Any]) -> Iterator[Row]:
 
 ROWS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "execute": execute,
+    "scales": scales,
     "super_operators": super_operators,
     "super_operators_tuned": super_operators_tuned,
     "streams": streams,

@@ -138,6 +138,10 @@ class CostConstants:
         "(spark.sql.objectHashAggregate.sortBased.fallbackThreshold)",
         SPARK,
     )
+    guess_risk: float = constant(
+        1.1, "times", "work in one task and broadcasts cost more, for each guess that their rows rest on", CHOSEN
+    )
+    most_guesses: int = constant(5, "guesses", "more are not more uncertain", CHOSEN)
     concurrent_job_start: float = constant(
         0.3, "of a stage's start", "a broadcast job that waits for no other", BY_HAND
     )
@@ -168,6 +172,10 @@ class CostConstants:
         SPARK,
     )
     group_overhead: float = constant(32.0, "bytes", "a group in a hash table, beside keys and states", BY_HAND)
+    more_bytes_share: float = constant(
+        1.1, "times", "explain says why a plan moves more than this and `more_bytes`", CHOSEN
+    )
+    more_bytes: float = constant(1e6, "bytes", "more than the query as written that need no reason", CHOSEN)
     min_file_piece: float = constant(
         4e6, "bytes", "Spark cuts no smaller pieces of files unless told to (spark.sql.files.openCostInBytes)", SPARK
     )
@@ -216,11 +224,28 @@ class RuleThresholds:
     bounds_overlap: float = constant(
         0.5, "fraction", "bounds of a column tell little if a part overlaps more of the others", CHOSEN
     )
+    footer_local: float = constant(0.1e-3, "seconds per file", "read a footer and the bounds in it", BY_HAND)
+    footer_remote: float = constant(
+        5e-3, "seconds per file", "the same over a network, in threads that wait together", CHOSEN
+    )
+    footers_seconds: float = constant(0.5, "seconds", "all footers may take this long for their bounds", CHOSEN)
+    footers_share: float = constant(
+        0.1, "of the time to read the files", "and this long more: they may spare most of the reading", CHOSEN
+    )
     pruning_intervals: int = constant(8, "intervals", "more of them in a condition take longer than they spare", CHOSEN)
     child_join_share: float = constant(
         0.01, "of the bytes", "ranges with less than this are not joined by a method of their own", CHOSEN
     )
     bounds_cuts: int = constant(256, "cuts", "at which the rows of overlapping parts are added up", CHOSEN)
+    replan_error: float = constant(
+        4.0, "times", "rows of an exchange that are so many times more or fewer than estimated are looked at", CHOSEN
+    )
+    replan_rows: int = constant(100_000, "rows", "an exchange of fewer rows, estimated and true, is not", CHOSEN)
+    replan_gain: float = constant(
+        1.3, "times", "a running plan is replaced if what is left of it takes so many times the new one", CHOSEN
+    )
+    replan_seconds: float = constant(1.0, "seconds", "and if that is more", CHOSEN)
+    replans: int = constant(2, "plans", "a script is planned again at most so often", CHOSEN)
     normalize_rounds: int = constant(5, "rounds", "most plans settle after two", CHOSEN)
     rule_firings: int = constant(100, "firings", "a rule that fires more often on one operator undoes another", CHOSEN)
 
@@ -247,6 +272,9 @@ class SearchLimits:
     )
     raised_limit: float = constant(
         4.0, "of the last limit", "the limit at which a failed goal is searched again", CHOSEN
+    )
+    even_share: float = constant(
+        1.05, "of a core's share of the rows", "partitions of at most this are not searched for smaller ones", CHOSEN
     )
     smaller_partition: float = constant(1 - 1e-9, "of the largest partition", "strictly smaller", CHOSEN)
 

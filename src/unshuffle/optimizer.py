@@ -6,7 +6,7 @@ It starts no JVM. Of files, it reads only the rows that estimates look at (`cata
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice
 from time import perf_counter
@@ -15,7 +15,7 @@ from typing import Any
 from unshuffle.cardinality.estimate import distinct_after, estimate
 from unshuffle.cardinality.sampled import columns_looked_at, looked_at, only_value
 from unshuffle.catalog.schema import Column, ColumnNumbers
-from unshuffle.constants import SEARCH
+from unshuffle.constants import SEARCH, THRESHOLDS
 from unshuffle.cost.model import CostModel
 from unshuffle.explore.join_reordering import gather_joins, order_joins
 from unshuffle.explore.picked_rows import pick_from_rows, rows_with_extremes
@@ -45,12 +45,13 @@ from unshuffle.plan.logical import (
     has_subqueries,
     walk,
 )
-from unshuffle.plan.physical import PhysicalOperator, PhysicalPlan, SparkFallback
+from unshuffle.plan.physical import Exchange, PhysicalOperator, PhysicalPlan, SparkFallback
 from unshuffle.plan.rebuild import map_expressions
 from unshuffle.properties import Delivered, Dependencies, Exactly, Partitioned, Required
 from unshuffle.search.layouts.output_ranges import known_ranges
 from unshuffle.search.memo import Group, Memo, Rule, as_group
 from unshuffle.search.plan_builder import Accepts
+from unshuffle.search.recosted import Recosted
 from unshuffle.search.search import Search
 from unshuffle.search.spools import Spool, Spools
 from unshuffle.search.top_k.top_k_plans import TopKPlans
@@ -110,6 +111,12 @@ class PlannedQuery:
         )
 
     @property
+    def moved_bytes(self) -> float:
+        """What its exchanges move, by estimate."""
+        nodes = {id(node): node for root in self.roots for node in root.walk()}
+        return sum(node.size.bytes for node in nodes.values() if isinstance(node.operator, Exchange))
+
+    @property
     def spark_fallbacks(self) -> tuple[SparkFallback, ...]:
         """The operators that only Spark understands, and runs as they were written."""
         nodes = (node for root in self.roots for node in root.walk())
@@ -122,19 +129,53 @@ class PlannedQuery:
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """The settings that the plan runs under, beyond those of the session: none for a DataFrame, and none where a part is
-        left to Spark, which may rely on its own."""
-        if not self.target.is_managed or self.spark_fallbacks:
-            return {}
-        return execution_settings(self.roots, self.target)
+        """The settings that the plan runs under, beyond those of the session: none where a part is left to Spark, which may
+        rely on its own."""
+        return {} if self.spark_fallbacks else execution_settings(self.roots, self.target)
 
 
 def optimize(script: Script, options: Options | None = None) -> PlannedQuery:
     """The cheapest plan found for all outputs of a script together."""
-    begun = perf_counter()
-    run = _begin(script, options or Options())
-    outputs, spools, subqueries, cost = run.best()
-    return run.result(script, outputs, spools, subqueries, cost, begun)
+    return Planning(script, options).planned
+
+
+class Planning:
+    """A script's plan, and what it takes to plan it again once it is known how many rows some exchanges really have."""
+
+    def __init__(self, script: Script, options: Options | None = None) -> None:
+        begun = perf_counter()
+        self._script = script
+        self._run = _begin(script, options or Options())
+        self.planned = self._best(begun)
+
+    def again(self, observed: Mapping[int, float], done: Collection[PhysicalPlan]) -> PlannedQuery | None:
+        """A plan that takes the rows of some groups, by number, into account, if it is better to begin again with it than to
+        go on with the plan so far, whose exchanges `done` are complete.
+
+        The alternatives are those of the first search: only their sizes change. The estimates of what is left and of the new
+        plan are rough, so the gain must be clear."""
+        begun = perf_counter()
+        self._run.memo.observe(observed)
+        remaining = Recosted(self._run.memo, self._run.search.builder).remaining(self.planned.roots, done)
+        if remaining < THRESHOLDS.replan_seconds:
+            return None
+        self._run.prepare(self._script)
+        planned = self._best(begun)
+        return planned if planned.cost * THRESHOLDS.replan_gain < remaining else None
+
+    def without_broadcasts(self) -> PlannedQuery:
+        """The cheapest plan without broadcasts, given what was observed so far."""
+        begun = perf_counter()
+        self._run.model = CostModel(replace(self._run.model.machine, broadcast_bytes=1.0))
+        self._run.prepare(self._script)
+        return self._best(begun)
+
+    def adopt(self, planned: PlannedQuery) -> None:
+        self.planned = planned
+
+    def _best(self, begun: float) -> PlannedQuery:
+        outputs, spools, subqueries, cost = self._run.best()
+        return self._run.result(self._script, outputs, spools, subqueries, cost, begun)
 
 
 def optimize_ranked(script: Script, count: int, options: Options | None = None) -> tuple[PlannedQuery, ...]:
@@ -163,15 +204,12 @@ class _Run:
     """One optimization: the memo, the search, and the decisions about spools."""
 
     def __init__(self, script: Script, numbers: ColumnNumbers, options: Options, trace: Trace) -> None:
+        self._options = options
         self._target = options.target
         self._looked_at = columns_looked_at(script)
         self.model = CostModel(options.target.machine)
         rules = [rule for rule in EXPLORATION if rule.__name__ not in options.disabled]
         self.memo = Memo(self._estimate, rules, numbers, trace, options.expressions)
-        machine = self.model.machine
-        prunes = options.target.settings.prunes_dynamically
-        implement = Implement(lambda rows, bytes: machine.file_pieces(bytes), machine.few_rows, prunes)
-        self.search = Search(implement, options.accepts, self.model, trace, options.steps)
         # With join reordering disabled, joins stay in the order of the query.
         gather = gather_joins if order_joins.__name__ not in options.disabled else lambda plan: plan
         plans = gather(MultiOutput(tuple(output.plan for output in script.outputs))).children
@@ -186,6 +224,17 @@ class _Run:
                 output_rule(self.roots, self.memo)
         self.subqueries = [(plan, self.memo.insert(gather(plan))) for plan in _uncorrelated_subqueries(script)]
         self.trace = trace
+        self.prepare(script)
+
+    def prepare(self, script: Script) -> None:
+        """Begins a search of the memo."""
+        for group in self.memo.groups:
+            group.forget()
+        machine, target = self.model.machine, self._target
+        implement = Implement(
+            lambda rows, bytes: machine.file_pieces(bytes), machine.few_rows, target.settings.prunes_dynamically
+        )
+        self.search = Search(implement, self._options.accepts, self.model, self.trace, self._options.steps)
         self.search.prepare([*self.roots, *(group for _, group in self.subqueries)])
         self.layouts = [
             known_ranges(self.search, output, group) or output.layout
@@ -196,7 +245,7 @@ class _Run:
             *zip(self.roots, self.required, strict=True),
             *((group, Required()) for _, group in self.subqueries),
         ]
-        self.spools = Spools(self.memo, self.search, goals, options.target.is_managed)
+        self.spools = Spools(self.memo, self.search, goals, target.is_managed)
 
     def best(self) -> tuple[list[PhysicalPlan], tuple[Spool, ...], tuple[tuple[Plan, PhysicalPlan], ...], float]:
         self.spools.decide()

@@ -5,22 +5,24 @@
     verify(planned)                                      every property of the plan, derived again
     execution = lowered(spark, planned)                  its outputs as DataFrames
 
-`executing` and `optimized` are the fault barrier: whatever breaks on our side while a query is read, planned, verified or
-lowered, the user gets plain Spark's DataFrames and a warning.
+`running`, `executing` and `optimized` are the fault barrier: whatever breaks on our side while a query is read, planned,
+verified or lowered, the user gets plain Spark's DataFrames and a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from unshuffle.catalog.constraints.constraint import DeclaredPartitions
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.connection import Connection, warn_user
+from unshuffle.constants import THRESHOLDS
 from unshuffle.cost.machine import this_machine
 from unshuffle.declarations import BoundScript, CheckProgress, Declarations
 from unshuffle.effort import EFFORTS, Effort, Stakes, too_little
@@ -45,11 +47,12 @@ from unshuffle.user_classes import load
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from unshuffle.optimizer import PlannedQuery
+    from unshuffle.optimizer import PlannedQuery, Planning
     from unshuffle.spark.execution.run import Execution
     from unshuffle.target import Target
 
 Params = Mapping[str, object]
+Result = TypeVar("Result")
 
 SUFFIXES = (".scope", ".sql")
 QUERY = "<query>"  # the name of a text that is in no file
@@ -218,6 +221,13 @@ class Pipeline:
         options = Options(target or self.target(), self._disabled)
         return optimize_ranked(script, count, options) if count > 1 else (optimize(script, options),)
 
+    def plan_as_written(self, script: Script, target: Target) -> PlannedQuery:
+        """The cheapest plan that keeps the shape of the query: its joins in their order, its aggregates where they are."""
+        from unshuffle.explore.rules import RULE_NAMES, SPARK_RULE_NAMES
+        from unshuffle.optimizer import Options, optimize
+
+        return optimize(script, Options(target, self._disabled | (RULE_NAMES - SPARK_RULE_NAMES)))
+
     # --- execute
 
     @contextmanager
@@ -231,6 +241,43 @@ class Pipeline:
                 execution = self.baseline(script, (_fallback_reason(error),))
             yield execution
 
+    def running(self, script: Script, action: Callable[[Execution], Result]) -> Result:
+        """What an action makes of a bound query that it runs. The action leaves nothing behind if it is interrupted: where
+        an estimate turns out to be far off, it is, and begins again with a better plan (see `Execution.watching`)."""
+        from unshuffle.plan.user_code import runs_user_code
+        from unshuffle.spark.execution.replanning import PlanReplaced, Watch
+        from unshuffle.spark.execution.run import Replacement
+
+        planning: Planning | None = None
+        replaced: list[Replacement] = []
+        while True:
+            with ExitStack() as running:
+                watch = None
+                try:
+                    planning = planning or self._planning(script)
+                    execution = running.enter_context(self._lowered(planning.planned, script))
+                    if len(replaced) < THRESHOLDS.replans and not (
+                        planning.planned.fallbacks or runs_user_code(script)
+                    ):
+                        watch = Watch(execution.spark, planning)
+                        execution = replace(execution, watching=watch.watching)
+                except Exception as error:
+                    execution = self.baseline(script, (_fallback_reason(error),))
+                begun = perf_counter()
+                try:
+                    result = action(replace(execution, replaced=tuple(replaced)))
+                except PlanReplaced as found:
+                    replaced.append(Replacement(found.reason, perf_counter() - begun))
+                    continue
+                if watch is not None and watch.fault is not None:
+                    _fallback_reason(watch.fault)
+                return result
+
+    def _planning(self, script: Script) -> Planning:
+        from unshuffle.optimizer import Options, Planning
+
+        return Planning(script, Options(self.target(), self._disabled))
+
     def query(self, text: str, params: Params | None = None) -> Execution:
         """The text of one query as Spark reads it, then as planned. A command is run."""
         from unshuffle.spark.execution.run import Execution
@@ -241,7 +288,7 @@ class Pipeline:
             frame = self._sql_queries().statement(spark, source, _parameters(source, params))
         if frame is None:
             with self.executing(self.bind_query(text, params), is_managed=False) as execution:
-                return execution
+                return execution.handed_over(spark)
         if frame.isStreaming or (self.connection.can_read_sql and is_command(frame)):
             return Execution(spark, [frame], (None,))
         return self.optimized(frame)
@@ -281,7 +328,8 @@ class Pipeline:
         try:
             planned, *_ = self.plan(script, self.target(is_managed=False))
             with self._lowered(planned, script) as execution:
-                return replace(execution, frames=[with_schema_of(execution.frames[0], frame)])
+                faster = replace(execution, frames=[with_schema_of(execution.frames[0], frame)])
+                return faster.handed_over(frame.sparkSession)
         except Exception as error:
             return Execution(frame.sparkSession, [frame], (None,), (_fallback_reason(error),))
 

@@ -47,11 +47,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a script."""
+    """A run of a script. `replanned` tells of plans that were given up while they ran, because an estimate was far off.
+    Their seconds are part of what is measured; Spark's metrics are those of the plan that ended."""
 
     measured: Measured
     results: tuple[Result, ...]
     fallbacks: tuple[str, ...] = ()
+    replanned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class Comparison:
     optimize_ms: float
     same_rows: bool
     fallbacks: tuple[str, ...] = ()
+    replanned: tuple[str, ...] = ()  # in the runs that were measured
 
     @property
     def speedup(self) -> float:
@@ -74,6 +77,7 @@ class Comparison:
             "optimized": {**self.optimized.as_json(), "optimize_ms": round(self.optimize_ms, 3)},
             "speedup": round(self.speedup, 3),
             "same_rows": self.same_rows,
+            "replanned": list(self.replanned),
         }
 
 

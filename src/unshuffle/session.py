@@ -98,10 +98,13 @@ class Session:
         script = self.pipeline.bind_file(file, params, will_write=True, will_run=True)
         from unshuffle.spark.execution.run import failures_explained, write_outputs
 
-        with failures_explained(script), self.pipeline.executing(script) as execution:
+        def run(execution: Execution) -> Run:
             self._remember(execution)
             measured, results = write_outputs(execution, script)
-            return Run(measured, results, execution.fallbacks)
+            return Run(measured, results, execution.fallbacks, tuple(map(str, execution.replaced)))
+
+        with failures_explained(script):
+            return self.pipeline.running(script, run)
 
     def explain(
         self,
@@ -124,20 +127,23 @@ class Session:
         from unshuffle.pipeline import is_file
         from unshuffle.verify import derive
 
-        script = self.pipeline.bind(what, params)
-        if logical:
-            return explain.logical(str(what), script, format)
-        target = self.pipeline.target(is_managed=isinstance(what, str | Path) and is_file(what))
+        is_managed = isinstance(what, str | Path) and is_file(what)
+        left_as_is = as_written = None
         try:
+            script = self.pipeline.bind(what, params)
+            if logical:
+                return explain.logical(str(what), script, format)
+            target = self.pipeline.target(is_managed)
             plans = self.pipeline.plan(script, target, all_plans)
             derivation = derive(plans[0])
+            left_as_is = self.pipeline.too_little_of(what, params)
+            as_written = self.pipeline.plan_as_written(script, target)
         except Exception as error:
             script = self.pipeline.left_to_spark(what, params, error)
-            plans = self.pipeline.plan(script, target)
+            plans = self.pipeline.plan(script, self.pipeline.target(is_managed))
             derivation = derive(plans[0])
-        left_as_is = self.pipeline.too_little_of(what, params)
         return explain.physical(
-            str(what), plans, reasons(plans[0], derivation), format, why, script.declared, left_as_is
+            str(what), plans, reasons(plans[0], derivation), format, why, script.declared, left_as_is, as_written
         )
 
     def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
@@ -151,7 +157,7 @@ class Session:
             comparison, execution = compared(
                 self.spark,
                 lambda: self.pipeline.as_written(file, params, script),
-                lambda: self.pipeline.executing(script),
+                lambda action: self.pipeline.running(script, action),
                 max(1, runs),
             )
         self._remember(execution)
@@ -217,9 +223,13 @@ class Session:
         from unshuffle.spark.io import sstream_writer
 
         follows = version_read(script, str(path)) if follows is None else follows
-        with failures_explained(script), self.pipeline.executing(script) as execution:
-            self._remember(execution)
-            return sstream_writer.write(execution.frames[0], str(path), request, follows=follows)
+
+        def write(execution: Execution) -> Stream:
+            frame = self._remember(execution).frames[0]
+            return sstream_writer.write(frame, str(path), request, follows=follows, running=execution.watching)
+
+        with failures_explained(script):
+            return self.pipeline.running(script, write)
 
     def _write_frame(self, frame: DataFrame, path: str, request: LayoutRequest, follows: int | None) -> Stream:
         if self.pipeline.connection.current is None:

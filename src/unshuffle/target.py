@@ -4,8 +4,10 @@ A target is resolved once, before planning, and by the same rules for `explain`,
 that what is explained is what runs. There are two kinds:
 
     managed      unshuffle runs the plan itself (`run`, `compare`, `stream write`): shared rowsets may be persisted, and the
-                 plan runs in a session of its own, under settings chosen for it (docs/decisions/013 to 015)
-    DataFrame    the user runs it (`sql`, `optimize`): nothing is persisted, and the user's settings apply
+                 plan runs in a session of its own (docs/decisions/015)
+    DataFrame    the user runs it (`sql`, `optimize`): nothing is persisted (docs/decisions/027)
+
+Either runs under settings that are chosen with the plan (docs/decisions/013 and 014).
 """
 
 from __future__ import annotations
@@ -51,10 +53,10 @@ class Target:
 
 
 def resolve(machine: Machine, cores: int, settings: SessionSettings, is_managed: bool) -> Target:
-    """The target in a session with these cores and settings. How files are cut into partitions is the user's choice in
-    a DataFrame, and wherever the user set it."""
+    """The target in a session with these cores and settings. How files are cut into partitions is the user's choice where
+    the user set it."""
     piece = machine.file_piece_bytes
-    if not is_managed or MAX_PARTITION_BYTES in settings.set_by_user:
+    if MAX_PARTITION_BYTES in settings.set_by_user:
         piece = min(piece, float(settings.max_partition_bytes))
     threshold = settings.bypass_merge_threshold
     most_files = machine.most_files if threshold is None else threshold
@@ -80,7 +82,7 @@ def embedded_shuffle_partitions(cores: int) -> int:
 
 
 def execution_settings(roots: Iterable[PhysicalPlan], target: Target) -> dict[str, Setting]:
-    """The settings that a managed plan runs under, beyond those of the user's session. Optional ones yield to the user's."""
+    """The settings that a plan runs under, beyond those of the user's session. Optional ones yield to the user's."""
     plans = [node for root in roots for node in root.walk()]
     # A broadcast may wait for more than one stage, and is waited for as long as that takes.
     chosen: dict[str, Setting] = {ADAPTIVE: False, BROADCAST_TIMEOUT: -1}

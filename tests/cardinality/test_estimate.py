@@ -432,6 +432,7 @@ def test_sizes_without_statistics() -> None:
     assert estimated(logical.Scan("f", files, (text,))).rows == 1000
     assert estimated(TableScan(("t",), (text,))).rows == 1_000_000
     assert estimated(TableScan(("t",), (text,))).guessed
+    assert estimated(TableScan(("t",), (text,))).guesses == 1
     foreign = Foreign("select", (("t", TableScan(("t",), (text,))),), (NUMBERS.new("x"),), "why")
     assert estimated(foreign).rows == 1_000_000
 

@@ -169,6 +169,23 @@ def test_defaults_are_marked_as_guesses() -> None:
     assert estimated(Filter(known, unknown)).guessed
 
 
+def test_guesses_are_counted() -> None:
+    """A counted table rests on none. Defaults do, and so does each condition beyond the first, as if it were independent."""
+    known, columns = described(1000.0, x=10.0, y=10.0, z=10.0)
+    x, y, z = (call("=", columns[name], 4) for name in "xyz")
+
+    def guesses(*conditions: Any) -> int:
+        return estimated(Filter(known, Call("and", conditions, pa.bool_()))).guesses
+
+    assert estimated(known).guesses == 0
+    assert estimated(scan([NUMBERS.new("text", pa.string())], 1000, [])).guesses == 0  # the rows are known
+    assert guesses(x, x) == 0
+    assert guesses(x, y) == 1
+    assert guesses(x, y, z) == 2
+    assert guesses(x, call("<", columns["y"], 4)) == 2  # the range of y is not known
+    assert estimated(Filter(known, Call("and", (x, y), pa.bool_()))).with_rows(7.0).guesses == 0
+
+
 def test_backoff_on_one_column() -> None:
     """The selectivities of three similar conditions on one column do not multiply."""
     name = NUMBERS.new("name", pa.string())

@@ -72,14 +72,14 @@ def test_json_fields_of_run_and_compare(command, events: Path, tmp_path: Path) -
     code, out, _ = command("run", *cpu_hours(events, tmp_path), "--json", "--report", tmp_path / "report.html")
     measured = json.loads(out)
     assert code == 0
-    assert measured.keys() == MEASURED
+    assert measured.keys() == MEASURED | {"replanned"}
     assert len(measured["seconds"]) == 1
     assert measured["rows"] == len(read_csv(tmp_path / "cpu_hours.csv"))
     assert "GroupBy" in (tmp_path / "report.html").read_text()
     code, out, _ = command("compare", *cpu_hours(events, tmp_path / "none"), "--runs", 2, "--json")
     compared = json.loads(out)
     assert code == 0
-    assert compared.keys() == {"baseline", "optimized", "speedup", "same_rows"}
+    assert compared.keys() == {"baseline", "optimized", "speedup", "same_rows", "replanned"}
     assert compared["baseline"].keys() == MEASURED
     assert compared["optimized"].keys() == MEASURED | {"optimize_ms"}
     assert len(compared["baseline"]["seconds"]) == len(compared["optimized"]["seconds"]) == 2

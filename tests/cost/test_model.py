@@ -149,7 +149,8 @@ def amounts(draw: st.DrawFn) -> SizeEstimate:
     share."""
     partitions = draw(st.sampled_from([0, 1, 2, 3, 7, 64, 1000]))
     even = 1 / partitions if partitions else 1.0
-    return SizeEstimate(draw(sizes), draw(sizes), partitions, max(even, draw(st.floats(0, 1))))
+    largest, guesses = max(even, draw(st.floats(0, 1))), draw(st.integers(0, 7))
+    return SizeEstimate(draw(sizes), draw(sizes), partitions, largest, guesses=guesses)
 
 
 # As many as the operator with the most inputs has, and the result.
@@ -186,7 +187,8 @@ def test_no_layout_of_the_same_rows_costs_less_than_the_lower_bound(flow: Flow, 
 def test_the_lower_bound_is_tight_without_spills(flow: Flow) -> None:
     """A bound of zero would be valid and useless. Only a sort has a better case: many small partitions. A join needs
     jobs of its own only if it reads two streams."""
-    model = CostModel(Machine(cores=1, block=0.0, task_memory=float("inf"), cache_bytes=float("inf")))
+    unlimited = {name: float("inf") for name in ("task_memory", "cache_bytes", "broadcast_bytes")}
+    model = CostModel(Machine(cores=1, block=0.0, **unlimited))
     alone = tuple(SizeEstimate(each.rows, each.bytes, 1, 1.0) for each in flow)
     for operator, count in EXAMPLES:
         if not isinstance(operator, physical.LocalSort) and LIST not in getattr(operator, "aggregates", ()):
@@ -420,3 +422,18 @@ def test_rows_that_a_task_cannot_hold_are_spilled() -> None:
     narrow, wide = SizeEstimate(1e6, 1e7, 2, 0.5), SizeEstimate(1e6, 1e10, 2, 0.5)
     assert model.cost(sort, [narrow], narrow).disk == 0
     assert model.cost(sort, [wide], wide).disk > 1
+
+
+def test_guesses_make_serial_work_and_broadcasts_expensive() -> None:
+    """What degrades with more rows, and nothing else; a broadcast near the limit is none at all."""
+    model = CostModel(Machine(cores=8))
+    certain = SizeEstimate(1e6, 1e7, 8, 1 / 8)
+    guessed = replace(certain, guesses=3)
+    assert model.elapsed(1.0, guessed) == model.elapsed(1.0, certain)
+    alone = replace(certain, partitions=1, largest=1.0)
+    assert model.elapsed(1.0, replace(alone, guesses=3)) == pytest.approx(1.1**3 * model.elapsed(1.0, alone))
+    assert model.broadcast(guessed).seconds > model.broadcast(certain).seconds
+    broadcast = physical.Exchange(Repartitioning(Replicated(), RandomMerge()), ())
+    near = replace(certain, bytes=500e6)
+    assert model.cost(broadcast, [near], near).seconds < float("inf")
+    assert model.cost(broadcast, [replace(near, guesses=3)], near).seconds == float("inf")

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from unshuffle.catalog.constraints.constraint import PartCondition
-from unshuffle.catalog.files import data_files
+from unshuffle.catalog.files import DataFile, data_files
+from unshuffle.catalog.parquet_files import are_worth_reading, footers_of
 from unshuffle.catalog.schema import Column
 from unshuffle.partitions import EVERYTHING, Cut, KeyInterval, Ranges, closed_interval, interval_of_value
 from unshuffle.plan.expressions import Call, Literal, Ref, connect
@@ -190,3 +191,34 @@ def test_histograms_of_declared_intervals(tmp_path: Path) -> None:
     unknown = found.narrowed(one_sided).on(K)
     assert unknown is not None
     assert unknown.histogram() is None  # the third part may have any value
+
+
+def test_tables_of_many_files_have_bounds(tmp_path: Path) -> None:
+    parts = [keys(10 * number, 10 * number + 9) for number in range(400)]
+    found = bounds(tmp_path, *parts).on(K)
+    assert found is not None
+    assert len(found.intervals) == 400
+    assert len(found.overlapping([closed_interval((100,), (119,))])) == 2
+    assert found.values(range(400)) == found.values(range(400))
+
+
+def test_more_footers_are_read_of_larger_tables() -> None:
+    def files(count: int, size: int, folder: str) -> list[DataFile]:
+        return [DataFile(f"{folder}/{number}.parquet", size, (), number) for number in range(count)]
+
+    assert are_worth_reading(files(256, 1, "s3://bucket/t"))
+    assert are_worth_reading(files(5_000, 1_000, "/t"))
+    assert not are_worth_reading(files(50_000, 1_000, "/t"))
+    assert are_worth_reading(files(50_000, 10_000_000, "/t"))
+    assert not are_worth_reading(files(5_000, 1_000_000, "s3://bucket/t"))
+    assert are_worth_reading(files(5_000, 100_000_000, "s3://bucket/t"))
+
+
+def test_a_new_file_leaves_the_footers_of_the_others(tmp_path: Path) -> None:
+    bounds(tmp_path, keys(1), keys(2))
+    before = footers_of(data_files((str(tmp_path),), None))
+    pq.write_table(pa.table(keys(3, 4)), tmp_path / "2.parquet")
+    after = footers_of(data_files((str(tmp_path),), None))
+    assert all(one is other for one, other in zip(before, after, strict=False))
+    pq.write_table(pa.table(keys(5, 6, 7)), tmp_path / "0.parquet")
+    assert [footer.num_rows for footer in footers_of(data_files((str(tmp_path),), None))] == [3, 1, 2]

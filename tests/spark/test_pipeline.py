@@ -92,7 +92,8 @@ def test_a_dataframe_runs_as_explained(
     session.optimize(frame)
     plan = explained(session, frame, monkeypatch)
     assert drawn(plan) == drawn(lowered[-1])
-    assert plan.settings == lowered[-1].settings == {}
+    assert plan.settings == lowered[-1].settings
+    assert plan.settings["spark.sql.adaptive.enabled"] is False
 
 
 def col_eq(left: str, right: str) -> Any:
@@ -213,15 +214,24 @@ def test_a_stream_is_written_under_settings_of_its_own(
 
 
 STAGES = {
-    "reading": ("unshuffle.spark.reader.dataframe.logical_plan", ("frame", "sql", "file")),
-    "planning": ("unshuffle.optimizer.optimize", ("frame", "sql", "file", "run")),
-    "verifying": ("unshuffle.verify.verify", ("frame", "sql", "file", "run")),
-    "lowering": ("unshuffle.spark.execution.run.lowering", ("frame", "sql", "file", "run")),
+    "looking": ("unshuffle.spark.reader.dataframe.size_of", ("small frame", "small sql", "explain small")),
+    "reading": ("unshuffle.spark.reader.dataframe.logical_plan", ("frame", "sql", "file", "explain")),
+    "planning": ("unshuffle.optimizer._begin", ("frame", "sql", "file", "run", "compare")),
+    "verifying": ("unshuffle.verify.verify", ("frame", "sql", "file", "run", "compare")),
+    "lowering": ("unshuffle.spark.execution.run.lowering", ("frame", "sql", "file", "run", "compare")),
 }
 
 
 @pytest.fixture
-def ways(session: Session, spark: SparkSession, folder: Path, tmp_path: Path) -> Iterator[dict[str, Callable[[], Any]]]:
+def looking(spark: SparkSession, folder: Path) -> Session:
+    """A session that looks at what a DataFrame reads before it plans."""
+    return Session(spark, tables=folder)
+
+
+@pytest.fixture
+def ways(
+    session: Session, looking: Session, spark: SparkSession, folder: Path, tmp_path: Path
+) -> Iterator[dict[str, Callable[[], Any]]]:
     spark.read.parquet(str(folder / "t.parquet")).createOrReplaceTempView("t")
 
     query = tmp_path / "query.sql"
@@ -230,9 +240,17 @@ def ways(session: Session, spark: SparkSession, folder: Path, tmp_path: Path) ->
     def rows(frame: DataFrame) -> list[Any]:
         return sorted(frame.collect(), key=str)
 
+    def grouped() -> DataFrame:
+        return spark.table("t").groupBy("k").count()
+
     yield {
-        "frame": lambda: rows(session.optimize(spark.table("t").groupBy("k").count())),
+        "frame": lambda: rows(session.optimize(grouped())),
         "sql": lambda: rows(session.sql(QUERY)),
+        "small frame": lambda: rows(looking.optimize(grouped())),
+        "small sql": lambda: rows(looking.sql(QUERY)),
+        "explain": lambda: "count" in session.explain(grouped()),
+        "explain small": lambda: "count" in looking.explain(grouped()),
+        "compare": lambda: session.compare(query).same_rows,
         "file": lambda: sorted(session.run(query).results[0].first, key=str),
         "run": lambda: sorted(session.run(folder / "both.scope", {"out": str(tmp_path / "planted")}).results[0].first),
     }
@@ -245,6 +263,7 @@ def ways(session: Session, spark: SparkSession, folder: Path, tmp_path: Path) ->
 )
 def test_an_internal_fault_falls_back_to_plain_spark(
     session: Session,
+    looking: Session,
     ways: dict[str, Callable[[], Any]],
     monkeypatch: pytest.MonkeyPatch,
     stage: str,
@@ -259,5 +278,7 @@ def test_an_internal_fault_falls_back_to_plain_spark(
     monkeypatch.setattr(STAGES[stage][0], broken)
     with pytest.warns(NotOptimizedWarning, match="planted") as warned:
         assert ways[way]() == expected
-    assert [warning.filename for warning in warned] == [__file__]
-    assert "planted" in session.fallbacks[0]  # Spark's own exchanges may follow
+    assert {warning.filename for warning in warned} == {__file__}
+    if not way.startswith("explain"):
+        used = looking if way.startswith("small") else session
+        assert "planted" in used.fallbacks[0]  # Spark's own exchanges may follow

@@ -172,7 +172,9 @@ def test_a_plan_that_is_entirely_ours_is_not_planned_again(session: Session, spa
 
     query = "select k, count(*) as n from cached group by k"
     assert not is_planned_again(query, is_managed=True)
-    assert is_planned_again(query, is_managed=False)  # a DataFrame for the user, under the user's settings
+    assert not is_planned_again(query, is_managed=False)
+    derived = session.sql(query).where("n > 0").groupBy("n").count()  # by the user, under the user's settings
+    assert derived._jdf.queryExecution().executedPlan().nodeName() == "AdaptiveSparkPlan"
     part = "select * from (select k from cached) pivot (count(*) for k in (0, 1)) order by 1"
     assert is_planned_again(part, is_managed=True)  # Spark plans the PIVOT and the operators above it
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true"

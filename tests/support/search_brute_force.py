@@ -392,21 +392,21 @@ class Enumeration:
         rows, size = group.rows, group.bytes
         match place:
             case Serial():
-                return SizeEstimate(rows, size, 1, 1.0, group.waits)
+                return SizeEstimate(rows, size, 1, 1.0, group.waits, group.guesses)
             case Replicated():
-                return SizeEstimate(rows, size, 0, 1.0, group.waits)
+                return SizeEstimate(rows, size, 0, 1.0, group.waits, group.guesses)
             case UnknownPartitioning(partitions=count):
                 count = count or self.ideal(group)
-                return SizeEstimate(rows, size, count, 1 / count, group.waits)
+                return SizeEstimate(rows, size, count, 1 / count, group.waits, group.guesses)
             case TargetedBroadcast():
                 return copied_size(group, place, group.estimate.largest_share(place.columns))
             case PrefixPartitioned():
                 count = place.function.partitions
-                return SizeEstimate(rows, size, count, 1 / count, group.waits)
+                return SizeEstimate(rows, size, count, 1 / count, group.waits, group.guesses)
             case Partitioned():
                 count = place.function.partitions
                 share = group.estimate.largest_share(place.columns)
-                return SizeEstimate(rows, size, count, min(1.0, max(1 / count, share)), group.waits)
+                return SizeEstimate(rows, size, count, min(1.0, max(1 / count, share)), group.waits, group.guesses)
 
     def _build(
         self, table: Table, operator: Any, inputs: tuple[Found, ...], delivered: Delivered, own: float, name: str = ""

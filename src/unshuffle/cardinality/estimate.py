@@ -72,7 +72,9 @@ def _scan(node: logical.Scan, inputs: Sequence[Estimate], facts: Dependencies) -
             (column,) = key
             columns[column] = _with_distinct(columns.get(column, UNKNOWN_COLUMN), rows)
     order_dependencies = statistics.order_dependencies if statistics is not None else ()
-    return base_estimate(node.columns, rows, columns, guessed, facts, order_dependencies, _overlaps(node))
+    # The size of files bounds their rows well enough.
+    guesses = 1 if statistics is None and node.files.rows is None and node.files.bytes is None else 0
+    return base_estimate(node.columns, rows, columns, guessed, facts, order_dependencies, _overlaps(node), guesses)
 
 
 def _overlaps(scan: logical.Scan) -> dict[Column, float]:
@@ -98,7 +100,7 @@ def _with_distinct(known: ColumnStatistics, distinct: float) -> ColumnStatistics
 
 
 def _unknown(names: Iterable[Column], rows: float, facts: Dependencies) -> Estimate:
-    return base_estimate(names, rows, {}, True, facts)
+    return base_estimate(names, rows, {}, True, facts, guesses=1)
 
 
 def _table_scan(node: logical.TableScan, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
@@ -170,7 +172,7 @@ def _project(node: logical.Project, inputs: Sequence[Estimate], facts: Dependenc
         else:
             guessed = True
     sample = input.sample.projected(dict(node.outputs)) if input.sample is not None else None
-    return Estimate(input.rows, columns, guessed, facts, origins, remaining, input.own, sample)
+    return Estimate(input.rows, columns, guessed, facts, origins, remaining, input.own, input.guesses, sample)
 
 
 def _origin_of(expression: Expression, column: Column, input: Estimate) -> Origin:
@@ -188,7 +190,9 @@ def _window(node: logical.Window, inputs: Sequence[Estimate], facts: Dependencie
         origins[column] = ((relation, column),)
         columns[column] = _windowed(call, input)
     remaining = {**input.remaining, relation: input.rows}
-    return Estimate(input.rows, columns, input.guessed, facts, origins, remaining, input.own, input.sample)
+    return Estimate(
+        input.rows, columns, input.guessed, facts, origins, remaining, input.own, input.guesses, input.sample
+    )
 
 
 def _windowed(call: WindowCall, input: Estimate) -> ColumnStatistics:
@@ -211,14 +215,15 @@ def _limit(node: logical.Limit, inputs: Sequence[Estimate], facts: Dependencies)
         rows = min(rows, float(node.count))
     kept = rows / input.rows if input.rows > 0.0 else 1.0
     remaining = remaining_rows(input.remaining, input.rows, kept, {})
-    return Estimate(rows, input.columns, input.guessed, facts, input.origins, remaining, input.own)
+    guesses = 0 if node.count is not None and rows == node.count else input.guesses
+    return Estimate(rows, input.columns, input.guessed, facts, input.origins, remaining, input.own, guesses)
 
 
 # --- several inputs
 
 
 def _set_operation(node: logical.SetOperation, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    guessed = any(each.guessed for each in inputs)
+    guessed, guesses = any(each.guessed for each in inputs), max(each.guesses for each in inputs)
     sources = [plan.columns for plan in node.inputs]
     if node.kind is logical.SetKind.UNION:
         rows = sum(each.rows for each in inputs)
@@ -228,11 +233,11 @@ def _set_operation(node: logical.SetOperation, inputs: Sequence[Estimate], facts
             if known is not None:
                 columns[column] = known
         sample = united([each.sample for each in inputs], sources, node.columns)
-        whole = replace(base_estimate(node.columns, rows, columns, guessed, facts), sample=sample)
+        whole = replace(base_estimate(node.columns, rows, columns, guessed, facts, guesses=guesses), sample=sample)
         if node.all:
             return whole
         rows = whole.groups(node.columns)
-        return base_estimate(node.columns, rows, columns, guessed, facts)
+        return base_estimate(node.columns, rows, columns, guessed, facts, guesses=guesses)
     left, right = inputs
     ours, theirs = left.groups(sources[0]), right.groups(sources[1])
     both = min(ours, theirs) * ASSUMED.intersection
@@ -242,7 +247,7 @@ def _set_operation(node: logical.SetOperation, inputs: Sequence[Estimate], facts
         rows = max(left.rows - right.rows, left.rows * ASSUMED.intersection) if node.all else max(0.0, ours - both)
     pairs = zip(node.columns, sources[0], strict=True)
     columns = {column: grouped(source, left, rows) for column, source in pairs if source in left.columns}
-    return base_estimate(node.columns, rows, columns, True, facts)
+    return base_estimate(node.columns, rows, columns, True, facts, guesses=guesses + 1)
 
 
 def _united(sources: Sequence[tuple[Estimate, Column]], rows: float) -> ColumnStatistics | None:
@@ -300,7 +305,8 @@ def _user_defined(
         for each in inputs:
             if source in each.origins and source in each.columns:
                 columns[out] = _with_distinct(each.columns[source], min(rows, each.distinct((source,))))
-    return base_estimate(names, rows, columns, True, facts)
+    guesses = 1 + max(each.guesses for each in inputs)
+    return base_estimate(names, rows, columns, True, facts, guesses=guesses)
 
 
 # --- foreign operators and sharing
@@ -326,7 +332,7 @@ def _reference(node: logical.Reference, inputs: Sequence[Estimate], facts: Depen
     own = {(copies[relation], name): share for (relation, name), share in input.own.items()}
     pairs = dict(zip(node.columns, node.rowset.columns, strict=True))
     sample = input.sample.renamed(pairs) if input.sample is not None else None
-    return Estimate(input.rows, columns, input.guessed, facts, origins, remaining, own, sample)
+    return Estimate(input.rows, columns, input.guessed, facts, origins, remaining, own, input.guesses, sample)
 
 
 _RULES: dict[type, Callable[[Any, Sequence[Estimate], Dependencies], Estimate]] = {

@@ -37,7 +37,8 @@ def _aggregated(
         known = (distributed(call, input, groups) if is_wanted else None) or _aggregate(call, input, groups)
         if known is not None:
             columns[column] = known
-    return base_estimate(node.columns, groups, columns, input.guessed, facts)
+    guesses = input.guesses if groups > 1.0 else 0
+    return base_estimate(node.columns, groups, columns, input.guessed, facts, guesses=guesses)
 
 
 def grouped(key: Column, input: Estimate, groups: float) -> ColumnStatistics:
@@ -125,7 +126,8 @@ def expand(node: logical.Expand, inputs: Sequence[Estimate], facts: Dependencies
     even = tuple((place, 1.0 / copies) for place in range(copies))
     columns[node.number] = ColumnStatistics(float(copies), 0.0, 0, copies - 1, common=even)
     origins[node.number] = ((relation, node.number),)
-    return Estimate(rows, columns, input.guessed, facts, origins, {**input.remaining, relation: groups}, input.own)
+    remaining = {**input.remaining, relation: groups}
+    return Estimate(rows, columns, input.guessed, facts, origins, remaining, input.own, input.guesses)
 
 
 def distinct(node: logical.Distinct, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
@@ -135,5 +137,5 @@ def distinct(node: logical.Distinct, inputs: Sequence[Estimate], facts: Dependen
     if rows >= input.rows:
         return input.with_facts(facts)
     columns = {name: grouped(name, input, rows) for name in names}
-    estimate = base_estimate(names, rows, columns, input.guessed, facts)
+    estimate = base_estimate(names, rows, columns, input.guessed, facts, guesses=input.guesses)
     return with_groups(estimate, names, input)

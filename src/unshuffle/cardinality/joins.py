@@ -102,6 +102,7 @@ def _of_samples(
     pairs = sampled.of_kind(JoinKind.INNER)
     if pairs is not None:
         rows = rows_of(pairs, rows)
+        equi_join.guessed = equi_join.guessed and not pairs.tells_enough
     inner = _inner(left, right, rows, equi_join, facts)
     inner = replace(inner, sample=pairs if pairs is not None and pairs.tells_enough else None)
     if rest:
@@ -186,6 +187,7 @@ def _inner(left: Estimate, right: Estimate, rows: float, equi_join: EquiJoin, fa
             **remaining_rows(right.remaining, right.rows, right_kept, equi_join.right_by),
         },
         {**left.own, **right.own, **equi_join.own} if left.own or right.own or equi_join.own else left.own,
+        left.guesses + right.guesses + equi_join.guessed,
     )
 
 
@@ -216,7 +218,8 @@ def _of_kind(
 
 def _kept(left: Estimate, fraction: float, by: Iterable[Relation], inner: Estimate, facts: Dependencies) -> Estimate:
     remaining = remaining_rows(left.remaining, left.rows, fraction, dict.fromkeys(by, fraction))
-    return Estimate(left.rows * fraction, left.columns, inner.guessed, facts, left.origins, remaining, left.own)
+    rows = left.rows * fraction
+    return Estimate(rows, left.columns, inner.guessed, facts, left.origins, remaining, left.own, inner.guesses)
 
 
 def _outer(
@@ -240,7 +243,8 @@ def _outer(
         for column in side.columns if kept < 1.0 else ():
             columns[column] = _null_extended(columns[column], kept)
     own = {**left.own, **right.own}
-    return Estimate(rows, columns, inner.guessed, facts, {**left.origins, **right.origins}, remaining, own)
+    origins = {**left.origins, **right.origins}
+    return Estimate(rows, columns, inner.guessed, facts, origins, remaining, own, inner.guesses)
 
 
 def _null_extended(known: ColumnStatistics, kept: float) -> ColumnStatistics:

@@ -56,6 +56,7 @@ class Estimate:
     remaining: Mapping[Relation, float] = field(default_factory=dict)
     # The fraction of its relation's rows that satisfies the conditions on a column. Its statistics describe these rows.
     own: Mapping[Origin, float] = field(default_factory=dict)
+    guesses: int = 0  # how many uncertain factors the rows are a product of; none if the rows were counted
     sample: Sample | None = None  # rows that were looked at
 
     def width(self, columns: Iterable[Column]) -> float:
@@ -164,8 +165,28 @@ class Estimate:
         if facts is self.facts:
             return self
         return Estimate(
-            self.rows, self.columns, self.guessed, facts, self.origins, self.remaining, self.own, self.sample
+            self.rows,
+            self.columns,
+            self.guessed,
+            facts,
+            self.origins,
+            self.remaining,
+            self.own,
+            self.guesses,
+            self.sample,
         )
+
+    def with_rows(self, rows: float) -> Estimate:
+        """The estimate of the same relation, once its rows are known. Its base relations keep more or fewer of theirs."""
+        share = rows / self.rows if self.rows > 0.0 else 1.0
+        if share <= 1.0:
+            remaining = remaining_rows(self.remaining, self.rows, share, {})
+        else:
+            remaining = {each: min(each.population, count * share) for each, count in self.remaining.items()}
+        sample = self.sample
+        if sample is not None:
+            sample = sample.reduced(rows / sample.estimated) if sample.rows else None
+        return Estimate(rows, self.columns, self.guessed, self.facts, self.origins, remaining, self.own, sample=sample)
 
     # --- the values of columns in their base relations
 
@@ -271,11 +292,18 @@ def base_estimate(
     facts: Dependencies,
     order_dependencies: tuple[tuple[Column, ...], ...] = (),
     overlaps: Mapping[Column, float] | None = None,
+    guesses: int = 0,
 ) -> Estimate:
     """The estimate of a new base relation, whose statistics describe its own rows."""
     relation = Relation(rows, facts, order_dependencies, overlaps or {})
     return Estimate(
-        rows, columns, guessed, facts, {column: ((relation, column),) for column in names}, {relation: rows}
+        rows,
+        columns,
+        guessed,
+        facts,
+        {column: ((relation, column),) for column in names},
+        {relation: rows},
+        guesses=guesses,
     )
 
 

@@ -153,6 +153,7 @@ def filtered(conditions: Sequence[Expression], input: Estimate, effect: Restrict
     rows = min(input.rows, rows_of(sample, input.rows * effect.fraction / max(rest, 1e-9))) * rest
     effect.fraction = rows / input.rows if input.rows > 0.0 else 0.0
     effect.guessed = effect.guessed and bool(others)
+    effect.guesses = len(others)
     estimate = effect.applied_to(input, facts)
     if not sample.tells_enough:
         return estimate

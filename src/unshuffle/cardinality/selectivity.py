@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
+from math import prod
 
 from unshuffle.cardinality.column_conditions import (
     SubjectConditions,
@@ -43,6 +44,7 @@ class Restriction:
     own: dict[Column, float] = field(default_factory=dict)
     correlated: dict[Column, float] = field(default_factory=dict)  # the same for columns that rise with restricted ones
     guessed: bool = False
+    guesses: int = 0  # factors that a default replaced, and those beyond the first, which are taken to be independent
 
     def applied_to(self, relation: Estimate, facts: Dependencies) -> Estimate:
         """The estimate of a relation's rows that satisfy the condition."""
@@ -66,6 +68,7 @@ class Restriction:
             relation.origins,
             remaining_rows(relation.remaining, relation.rows, self.fraction, decided),
             own,
+            relation.guesses + self.guesses,
         )
 
 
@@ -81,19 +84,23 @@ def restriction(conditions: Sequence[Expression], relation: Estimate) -> Restric
             found = subjects[subject] = SubjectConditions(reader.statistics(subject))
         return found
 
+    factors: list[float] = []
     for condition in conditions:
         if not reader.read(condition, conditions_on):
-            total.fraction *= reader.fraction(condition)
+            factors.append(reader.fraction(condition))
             reader.equate(condition, total)
             reader.imply(condition, total)
     for subject, each in subjects.items():
         restricted = restrict_subject(each, partial(reader.values, subject, each.statistics), reader.min_fraction)
-        total.fraction *= restricted.fraction
+        factors.append(restricted.fraction)
         total.guessed |= restricted.guessed
+        total.guesses += restricted.guessed
         if type(subject) is Ref and restricted.statistics is not each.statistics and restricted.fraction > 0.0:
             total.columns[subject.column] = restricted.statistics
             total.own[subject.column] = restricted.fraction
+    total.fraction = prod(factors)
     total.guessed |= reader.guessed
+    total.guesses += reader.guessed + max(0, sum(factor < 1.0 for factor in factors) - 1)
     for column, (share, statistics) in correlated_restrictions(relation, total.columns).items():
         total.columns[column] = statistics
         total.correlated[column] = share

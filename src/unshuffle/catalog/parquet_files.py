@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
+from threading import Lock
 from time import perf_counter
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from unshuffle.catalog.files import DataFile, HashedTuple, file_system
+from unshuffle.catalog.files import DataFile, HashedTuple, file_system, is_uri
 from unshuffle.catalog.folder_types import partition_type, partition_value
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.statistics.footers import footer_statistics, partition_statistics
 from unshuffle.catalog.statistics.sampled_distinct import MIN_TABLE_ROWS, sampled_domains
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
+from unshuffle.constants import THRESHOLDS, MachineConstants
 from unshuffle.frozen import dataclass
 
 # With more files than this, the row count comes from an even sample of their footers.
 EXACT_FOOTERS = 256
 # Footers are read in threads if the first few take longer than this many seconds each.
 _TIMED_FOOTERS = 4
+# Footers are kept up to this size as they are in the files; in memory, they take several times as much.
+KEPT_BYTES = 64_000_000
 _SLOW_FOOTER = 0.002
 
 
@@ -58,7 +63,7 @@ def _cached_contents(files: HashedTuple[DataFile]) -> ParquetContents:
 def _contents(files: Sequence[DataFile]) -> ParquetContents:
     step = max(1, len(files) // EXACT_FOOTERS) if len(files) > EXACT_FOOTERS else 1
     sample = files[::step]
-    footers = footers_of(HashedTuple.of(sample)) if step == 1 else _footers([file.path for file in sample])
+    footers = footers_of(sample)
     sampled_rows = sum(footer.num_rows for footer in footers)
     total_bytes, sampled_bytes = sum(file.size for file in files), sum(file.size for file in sample)
     rows = sampled_rows if step == 1 else round(sampled_rows * total_bytes / max(1, sampled_bytes))
@@ -79,16 +84,50 @@ def _contents(files: Sequence[DataFile]) -> ParquetContents:
     return ParquetContents((*stored, *partition), tuple(names), rows, total_bytes, statistics, rows_of_files)
 
 
-def footers_of(files: tuple[DataFile, ...]) -> tuple[pa.parquet.FileMetaData, ...]:
-    """The footers of files. Those of unchanged files are kept for a while."""
-    if any(file.modified is None for file in files):
-        return tuple(_footers([file.path for file in files]))
-    return _kept_footers(files)
+def are_worth_reading(files: Sequence[DataFile]) -> bool:
+    """Whether reading every footer takes little time, or little compared with reading the files."""
+    if len(files) <= EXACT_FOOTERS:
+        return True
+    seconds = sum(THRESHOLDS.footer_remote if is_uri(file.path) else THRESHOLDS.footer_local for file in files)
+    reading = sum(file.size for file in files) * MachineConstants().scan_byte
+    return seconds <= THRESHOLDS.footers_seconds + THRESHOLDS.footers_share * reading
 
 
-@lru_cache(maxsize=16)
-def _kept_footers(files: tuple[DataFile, ...]) -> tuple[pa.parquet.FileMetaData, ...]:
-    return tuple(_footers([file.path for file in files]))
+def footers_of(files: Sequence[DataFile]) -> tuple[pa.parquet.FileMetaData, ...]:
+    """The footers of files. Those of unchanged files are kept for a while, each by itself: of a table that gets a file every
+    hour, one footer is read."""
+    return _KEPT.footers(files)
+
+
+class _KeptFooters:
+    """The footers that were used last, up to a number of bytes. Threads may read one twice."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[DataFile, pa.parquet.FileMetaData] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def footers(self, files: Sequence[DataFile]) -> tuple[pa.parquet.FileMetaData, ...]:
+        with self._lock:
+            known = {file: self._found[file] for file in files if file in self._found}
+            for file in known:
+                self._found.move_to_end(file)
+        missing = [file for file in files if file not in known]
+        if missing:
+            known |= zip(missing, _footers([file.path for file in missing]), strict=True)
+            with self._lock:
+                self._keep({file: known[file] for file in missing if file.modified is not None})
+        return tuple(known[file] for file in files)
+
+    def _keep(self, new: Mapping[DataFile, pa.parquet.FileMetaData]) -> None:
+        for file, footer in new.items():
+            self._bytes += footer.serialized_size if file not in self._found else 0
+            self._found[file] = footer
+        while self._bytes > KEPT_BYTES and self._found:
+            self._bytes -= self._found.popitem(last=False)[1].serialized_size
+
+
+_KEPT = _KeptFooters()
 
 
 def _footers(paths: Sequence[str]) -> list[pa.parquet.FileMetaData]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unshuffle.cli import options
-from unshuffle.cli.console import fail, new_table, out, print_fallbacks
+from unshuffle.cli.console import fail, new_table, out, print_notes
 from unshuffle.cli.options import Commands, parse_params, positive
 from unshuffle.cli.progress import constraint_check_progress
 
@@ -53,7 +53,7 @@ def compare(
         Session(tables=tables, master=master, catalog=catalog, step=step, without=without) as session,
     ):
         result = session.compare(file, params, runs)
-    print_fallbacks(result.fallbacks)
+    print_notes((*result.replanned, *result.fallbacks))
     if as_json:
         print(json.dumps(result.as_json()))
     else:

@@ -57,6 +57,6 @@ def print_error(message: str) -> None:
     err().print(f"[bold red]error:[/bold red] {escape(message)}")
 
 
-def print_fallbacks(fallbacks: Sequence[str]) -> None:
-    for reason in fallbacks:
-        err().print(f"Note: {printable(reason)}", style="dim", markup=False, highlight=False)
+def print_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        err().print(f"Note: {printable(note)}", style="dim", markup=False, highlight=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unshuffle.cli import options
-from unshuffle.cli.console import err, escape, new_table, out, print_fallbacks
+from unshuffle.cli.console import err, escape, new_table, out, print_notes
 from unshuffle.cli.options import Commands, parse_params
 from unshuffle.cli.progress import constraint_check_progress
 from unshuffle.errors import UserError
@@ -51,9 +51,9 @@ def run(
         result = session.run(file, params)
         if report is not None:
             report.write_text(session.report(file, params, result), encoding="utf-8")
-        print_fallbacks(result.fallbacks)
+        print_notes((*result.replanned, *result.fallbacks))
         if as_json:
-            print(json.dumps(result.measured.as_json()))
+            print(json.dumps({**result.measured.as_json(), "replanned": list(result.replanned)}))
             return
         for output in result.results:
             _print_output(output)

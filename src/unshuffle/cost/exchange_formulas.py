@@ -41,7 +41,9 @@ def exchange(model: CostModel, op: physical.Exchange, inputs: Sequence[SizeEstim
 
 
 def _broadcast(model: CostModel, given: SizeEstimate) -> Cost:
-    return Cost(float("inf")) if given.bytes > model.machine.broadcast_bytes else model.broadcast(given)
+    if given.bytes * model.risk(given) > model.machine.broadcast_bytes:
+        return Cost(float("inf"))
+    return model.broadcast(given)
 
 
 def _shuffle(model: CostModel, op: physical.Exchange, given: SizeEstimate, output: SizeEstimate) -> Cost:

@@ -118,7 +118,7 @@ def _hash_join(model: CostModel, op: physical.HashJoin, inputs: Sizes, output: S
     probing = model.elapsed(probe.rows * lookup + output.rows * m.joined_row, probe) + missed_lookups
     cpu = building + probing
     disk = 0.0 if build.copies else 4 * model.spilled(table, build)
-    startup = model.bring_together(build)
+    startup = model.bring_together(build, model.machine.broadcast_bytes)
     return Cost(cpu + disk + startup, cpu=cpu, disk=disk, startup=startup, missed=missed + missed_lookups)
 
 
@@ -129,7 +129,7 @@ def _merge_join(model: CostModel, op: physical.MergeJoin, inputs: Sizes, output:
     seconds = sum(model.elapsed(each.rows * per_row, each) for each in inputs)
     seconds += model.elapsed(output.rows * m.joined_row, output)
     # Spark sends on each of two serial inputs that it takes to be large, like any result of a join.
-    startup = sum(map(model.bring_together, inputs))
+    startup = sum(model.bring_together(each) for each in inputs)
     return Cost(seconds + startup, cpu=seconds, startup=startup)
 
 

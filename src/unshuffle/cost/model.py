@@ -12,14 +12,14 @@ the start of many tasks. `cost.formulas` has one function per operator.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from math import ceil, log2
+from math import ceil, inf, log2
 from typing import Any
 
 import pyarrow as pa
 
 from unshuffle.cardinality.like_patterns import slow_patterns
 from unshuffle.catalog.schema import Column, DataType
-from unshuffle.constants import COST
+from unshuffle.constants import COST, SEARCH
 from unshuffle.cost.formulas import FORMULAS
 from unshuffle.cost.machine import Machine
 from unshuffle.cost.shuffle_writing import SHUFFLE_WRITERS, ShuffleWrite, ShuffleWriter
@@ -61,9 +61,10 @@ class CostModel:
         return (fewest, all_cores) if fewest < all_cores else (fewest,)
 
     def has_small_partitions(self, size: SizeEstimate) -> bool:
-        """Can every core have its share of the rows, and a task hold a partition? Then smaller ones would not help."""
+        """Can every core have about its share of the rows, and a task hold a partition? Then smaller ones would not help.
+        Ranges are hardly ever quite even."""
         largest = size.largest
-        return largest * self.machine.cores <= 1.0 and size.bytes * largest <= self.machine.task_memory
+        return largest * self.machine.cores <= SEARCH.even_share and size.bytes * largest <= self.machine.task_memory
 
     def spool_seconds(self, size: SizeEstimate) -> float:
         """Seconds to persist a rowset."""
@@ -73,7 +74,12 @@ class CostModel:
 
     def elapsed(self, work: float, size: SizeEstimate) -> float:
         tasks = min(size.partitions, self.machine.cores) or 1
-        return work * max(1 / tasks, size.largest)
+        return work * max(1 / tasks, size.largest) * (self.risk(size) if size.partitions == 1 else 1.0)
+
+    def risk(self, size: SizeEstimate) -> float:
+        """How much more than it is estimated to cost a choice counts that would be far worse with more rows: work in one
+        task, and broadcasts. So of two plans that cost about the same, the one that rests on no guess wins."""
+        return COST.guess_risk ** min(size.guesses, COST.most_guesses)
 
     def cpu(self, work: float, size: SizeEstimate) -> Cost:
         seconds = self.elapsed(work, size)
@@ -107,14 +113,16 @@ class CostModel:
     def broadcast(self, given: SizeEstimate) -> Cost:
         """Rows are collected in one place and sent to every machine."""
         m = self.machine
-        cpu = self.elapsed(given.rows * m.send_row, given) + given.rows * m.receive_row
-        network = 2 * given.bytes * m.network_byte
+        cpu = self.elapsed(given.rows * m.send_row, given) + given.rows * m.receive_row * self.risk(given)
+        network = 2 * given.bytes * m.network_byte * self.risk(given)
         startup = self.start_broadcast(given)
         return Cost(cpu + network + startup, cpu=cpu, network=network, startup=startup)
 
-    def bring_together(self, build: SizeEstimate) -> float:
+    def bring_together(self, build: SizeEstimate, most_bytes: float = inf) -> float:
         """Seconds to bring a serial input to the task of another serial input, which Spark does by a broadcast."""
-        return self.broadcast(build).seconds if build.partitions == 1 and not build.copies else 0.0
+        if build.partitions != 1 or build.copies:
+            return 0.0
+        return self.broadcast(build).seconds if build.bytes * self.risk(build) <= most_bytes else inf
 
     def spilled(self, bytes: float, size: SizeEstimate) -> float:
         """Seconds of disk for what a task cannot hold: it is written once and read once."""
@@ -169,7 +177,7 @@ class _BalancedModel(CostModel):
     def elapsed(self, work: float, size: SizeEstimate) -> float:
         return work / self.machine.cores
 
-    def bring_together(self, build: SizeEstimate) -> float:
+    def bring_together(self, build: SizeEstimate, most_bytes: float = inf) -> float:
         return 0.0
 
     def shuffle_writer(self, write: ShuffleWrite) -> ShuffleWriter:

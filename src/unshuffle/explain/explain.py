@@ -18,6 +18,7 @@ from unshuffle.explain.render.reasons import ReasonText
 from unshuffle.explain.render.text import table, text
 from unshuffle.explain.render.top_k_plans import ranked_json, ranked_text
 from unshuffle.explain.why import Reasons
+from unshuffle.explain.why.more_bytes import MoreBytes
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan.logical import Declared, Script
 from unshuffle.plan.physical import Exchange
@@ -35,17 +36,22 @@ def physical(
     why: bool,
     declared: Sequence[Declared] = (),
     left_as_is: Stakes | None = None,
+    as_written: PlannedQuery | None = None,
 ) -> str:
-    """The best of some plans, the reasons for its exchanges and sorts, and how the other plans differ from it."""
+    """The best of some plans, the reasons for its exchanges and sorts, and how the other plans differ from it. `as_written`
+    is the plan of the query in the shape that it was written in."""
     optimized = plans[0]
+    more_bytes = MoreBytes.of(optimized, as_written) if as_written is not None else None
     drawing = PlanDrawing(optimized)
     reason_text = ReasonText(drawing, reasons)
-    summary = "\n".join([*_summary(optimized, reasons), *_declared(declared), *_left_as_is(left_as_is)])
+    notes = [*_more_bytes(more_bytes), *_declared(declared), *_left_as_is(left_as_is)]
+    summary = "\n".join([*_summary(optimized, reasons), *notes])
     match format:
         case "json":
             explanation = render_json.explanation(drawing, reason_text)
             explanation["declared"] = render_json.declared_json(declared)
             explanation["left_as_is"] = render_json.left_as_is_json(left_as_is)
+            explanation["more_bytes"] = render_json.more_bytes_json(more_bytes)
             if len(plans) > 1:
                 explanation["plans"] = ranked_json(plans)
             return json_text(explanation, indent=2)
@@ -104,6 +110,15 @@ def _declared(declared: Sequence[Declared]) -> Iterator[str]:
         yield f"Declared: {each.what} of {each.rowset}, {how}."
 
 
+def _more_bytes(found: MoreBytes | None) -> Iterator[str]:
+    if found is not None:
+        yield (
+            f"It moves {numbers.size(found.moved)}. In the shape in which the query was written, it would move "
+            f"{numbers.size(found.as_written)} and take an estimated {numbers.seconds(found.seconds_as_written)}, "
+            f"not {numbers.seconds(found.seconds)}."
+        )
+
+
 def _left_as_is(stakes: Stakes | None) -> Iterator[str]:
     if stakes is not None:
         yield (
@@ -136,7 +151,8 @@ def _settings(optimized: PlannedQuery) -> str:
     if not optimized.settings:
         return f"{planned_for}; runs under the settings of the Spark session."
     chosen = ", ".join(f"{key}={_setting(value)}" for key, value in optimized.settings.items())
-    return f"{planned_for}; runs in a session of its own with {chosen}."
+    where = "runs in a session of its own" if target.is_managed else "the DataFrame, and no other, runs"
+    return f"{planned_for}; {where} with {chosen}."
 
 
 def _setting(value: object) -> str:

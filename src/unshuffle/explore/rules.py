@@ -78,4 +78,6 @@ def _names(rules: Iterable[Callable[..., Any]]) -> frozenset[str]:
 
 
 RULE_NAMES = _names((*EXPLORATION, *OUTPUT_RULES))
+# Alternatives that plain Spark has too. Without the others, a plan has the shape in which the query was written.
+SPARK_RULE_NAMES = _names((split_aggregate, split_limit))
 SUPER_OPERATOR_NAMES = _names((*SUPER_OPERATORS, *OUTPUT_RULES))

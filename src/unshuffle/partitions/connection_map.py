@@ -11,9 +11,9 @@ and only if i = j modulo gcd(n, m).
      45 ->  90   gcd  45   as 100 -> 200, so 90 may be better than 100                  (45 -> 100: gcd 5, 900 connections)
       7 ->  10   gcd   1   every output reads every input: a full repartitioning       `full`
 
-Ranges. An input feeds the outputs that its interval overlaps. Outputs ascend and are disjoint, so these are neighbours, found
-by two binary searches. Inputs may be in any order, overlap and leave gaps, as files do. A filter has only the end that the
-interval of the input does not already imply.
+Ranges. An input feeds the outputs that its interval overlaps. Outputs ascend and are disjoint, so these are neighbours, which
+are found as in the partition index. Inputs may be in any order, overlap and leave gaps, as files do. A filter has only the
+end that the interval of the input does not already imply.
 
 Different keys. Ranges on (a, b) and on (a, c) share a. The interval of such an input is widened to whole values of a before
 it is compared with the outputs. If no column is shared, every output reads every input.
@@ -21,7 +21,6 @@ it is compared with the outputs. If no column is shared, every output reads ever
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import accumulate
@@ -30,6 +29,7 @@ from typing import NamedTuple
 
 from unshuffle.frozen import dataclass
 from unshuffle.partitions.intervals import END, START, KeyInterval, KeyOrder, Place, Ranges, widened_high, widened_low
+from unshuffle.partitions.partition_index import neighbours
 from unshuffle.partitions.values import SortedKey, kind
 
 
@@ -218,7 +218,7 @@ def connect(
     occupied = tuple(i for i in range(len(outputs)) if opens[i] < closes[i])
     # A cut on the shared columns is never inside one of their values, so the outputs need no widening.
     starts, stops = [opens[i] for i in occupied], [closes[i] for i in occupied]
-    runs = tuple([(bisect_right(stops, low), bisect_left(starts, high)) if high else (0, 0) for low, high in ends])
+    runs = tuple([neighbours(starts, stops, low, high) if high else (0, 0) for low, high in ends])
     return RangeConnections(outputs, common, occupied, runs, ends)
 
 

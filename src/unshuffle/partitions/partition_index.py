@@ -26,6 +26,11 @@ Ends = tuple[Place, Place]
 AFTER_NULL: Place = KeyOrder((KeyColumn(None),)).place(Cut((None,), after=True))  # where NULLs are first
 
 
+def neighbours(lows: Sequence[Place], highs: Sequence[Place], low: Place, high: Place) -> tuple[int, int]:
+    """Where the intervals that overlap one from `low` to `high` begin and end, if the ends of all intervals ascend."""
+    return bisect_right(highs, low), bisect_left(lows, high)
+
+
 class PartitionIndex:
     """The intervals of one column, or of one composite key, in the parts of a table."""
 
@@ -73,9 +78,9 @@ class PartitionIndex:
         """The same for the ends of an interval."""
         if low >= high:
             return []
-        last = bisect_left(self._lows, high)
+        first, last = neighbours(self._lows, self._highs, low, high)
         if self._ascend:
-            found = self._parts[bisect_right(self._highs, low) : last]
+            found = self._parts[first:last]
         else:
             found = [self._parts[at] for at in self._above(low, last)]
         return sorted(found) if self._is_simple else sorted(set(found))

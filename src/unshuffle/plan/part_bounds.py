@@ -8,16 +8,16 @@ column. A part that several tasks read is filtered by each, so bounds that overl
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from unshuffle.catalog.constraints.constraint import PartCondition
 from unshuffle.catalog.files import DataFile, HashedTuple, absolute, without_scheme
-from unshuffle.catalog.parquet_files import EXACT_FOOTERS, NotParquet, footers_of
+from unshuffle.catalog.parquet_files import NotParquet, are_worth_reading, footers_of
 from unshuffle.catalog.row_groups import (
     ColumnRange,
     RowGroupPlace,
@@ -40,6 +40,7 @@ from unshuffle.partitions import (
     closed_interval,
     intersected,
     interval_of_value,
+    merged,
 )
 from unshuffle.partitions.connection_map import are_alike
 from unshuffle.plan.expressions import Expression, columns_of, connect
@@ -71,6 +72,10 @@ class PartRead(NamedTuple):
     is_whole: bool
 
 
+Found = TypeVar("Found")
+KEPT = 64  # sets of parts of which something is kept
+
+
 class ColumnBounds:
     """The intervals of one column in each part of a table. A part has no row outside of its intervals."""
 
@@ -79,7 +84,10 @@ class ColumnBounds:
         self.intervals = tuple(intervals)
         self.index = PartitionIndex((self.key,), self.intervals)
         self._rows = tuple(rows)
-        self._histograms: dict[tuple[int, ...], KeyHistogram | None] = {}
+        # Of some parts: many queries over a table need the same ones, or all.
+        self._histograms: _OfParts[KeyHistogram | None] = _OfParts()
+        self._values: _OfParts[tuple[KeyInterval, ...]] = _OfParts()
+        self._ends: _OfParts[tuple[Any, Any] | None] = _OfParts()
 
     @cached_property
     def are_useful(self) -> bool:
@@ -101,8 +109,18 @@ class ColumnBounds:
             elif ends[part]:
                 yield part, sorted({output for low, high in ends[part] for output in ranges.meeting(low, high)})
 
-    def ends(self, parts: Iterable[int]) -> tuple[Any, Any] | None:
+    def values(self, parts: Sequence[int]) -> tuple[KeyInterval, ...]:
+        """Disjoint intervals in order that have every value in some parts, except NULL."""
+        return self._values.get(parts, self._find_values)
+
+    def _find_values(self, parts: Sequence[int]) -> tuple[KeyInterval, ...]:
+        return tuple(merged((self.key,), (each for part in parts for each in self.intervals[part] if each != NULLS)))
+
+    def ends(self, parts: Sequence[int]) -> tuple[Any, Any] | None:
         """The least and greatest value in some parts; None if there is no bound, or no value."""
+        return self._ends.get(parts, self._find_ends)
+
+    def _find_ends(self, parts: Sequence[int]) -> tuple[Any, Any] | None:
         spans = [each for part in parts for each in self.intervals[part] if each != NULLS]
         if not spans or not all(map(is_closed, spans)):
             return None
@@ -112,12 +130,25 @@ class ColumnBounds:
 
     def histogram(self, kept: Sequence[int] | None = None) -> KeyHistogram | None:
         """The distribution of the rows of some parts; None if the values between two bounds cannot be computed."""
-        chosen = tuple(range(len(self.intervals)) if kept is None else kept)
-        if chosen not in self._histograms:
-            self._histograms[chosen] = histogram_of_parts(
-                self.key, [(self.intervals[part], self._rows[part]) for part in chosen]
-            )
-        return self._histograms[chosen]
+        return self._histograms.get(range(len(self.intervals)) if kept is None else kept, self._find_histogram)
+
+    def _find_histogram(self, parts: Sequence[int]) -> KeyHistogram | None:
+        return histogram_of_parts(self.key, [(self.intervals[part], self._rows[part]) for part in parts])
+
+
+class _OfParts(Generic[Found]):
+    """What was found of some of the parts, for the sets of parts that were asked for last."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, ...], Found] = {}
+
+    def get(self, parts: Sequence[int], find: Callable[[Sequence[int]], Found]) -> Found:
+        chosen = tuple(parts)
+        if chosen not in self._found:
+            if len(self._found) >= KEPT:
+                self._found.clear()
+            self._found[chosen] = find(chosen)
+        return self._found[chosen]
 
 
 class PartBounds:
@@ -222,10 +253,12 @@ class PartBounds:
         """How many tasks read a byte of the parts on average."""
         if isinstance(function.boundaries, SampledBoundaries):
             return None
-        reads = self.reads(column, Ranges(function.keys, function.boundaries), needed)
-        if reads is None:
+        bounds, ranges = self.on(column), Ranges(function.keys, function.boundaries)
+        if bounds is None or not are_alike(bounds.key, ranges.keys[0]):
             return None
-        return sum(self.sizes[each.part] for of_task in reads for each in of_task) / max(1, self.bytes_of(needed))
+        sizes = self.sizes
+        read = sum(sizes[part] * len(outputs) for part, outputs in bounds.outputs(ranges, needed))
+        return read / max(1, self.bytes_of(needed))
 
     def _read(self, column: Column) -> ColumnBounds | None:
         if not has_ranges(column.type):
@@ -255,9 +288,9 @@ class PartBounds:
 
 def with_bounds(scan: Scan, found: Sequence[DataFile], names: Sequence[str]) -> Scan:
     """The scan of a table with these folder columns, with the bounds of columns in its row groups. The same scan if there are
-    no rows, too many files, or values of folders that cannot be read for certain."""
+    no rows, footers that take too long to read, or values of folders that cannot be read for certain."""
     columns = columns_named(scan, names) if names else ()
-    if not scan.files.rows or len(found) > EXACT_FOOTERS or columns is None or not have_names(columns):
+    if not scan.files.rows or columns is None or not have_names(columns) or not are_worth_reading(found):
         return scan
     bounds = _part_bounds(HashedTuple.of(found), tuple((column.name, column.type) for column in columns))
     return scan if bounds is None else replace(scan, bounds=bounds)

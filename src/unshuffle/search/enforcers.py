@@ -95,8 +95,7 @@ def exchanges(required: Required, group: Group, ideal: int, can_merge: bool = Tr
         case RangeOrdered(keys=keys):
             yield from candidates.range_ordered(keys)
         case Exactly(layout=layout):
-            # A consumer that accepts NULL keys in any partition also accepts them hashed.
-            yield from candidates.by(replace(layout, nulls_anywhere=False) if layout.nulls_anywhere else layout)
+            yield from candidates.by(_with_nulls(layout))
         case Broadcast() if not required.local:
             # The cheapest input is not always the best: broadcasting a serial input is slower than a partitioned one.
             yield Enforcement(Repartitioning(Replicated(), RandomMerge()), IN_PARALLEL)
@@ -106,6 +105,25 @@ def exchanges(required: Required, group: Group, ideal: int, can_merge: bool = Tr
             yield Enforcement(InitialPartitioning(scheme), IN_ONE_PARTITION)
         case _:
             return
+
+
+def layouts_in_place(required: Required, group: Group, ideal: int) -> Iterator[Partitioned]:
+    """The layouts that satisfy a requirement and that a leaf may have if it reads stored partitions in place."""
+    candidates = _Candidates(group, ideal, required.local, can_merge=False)
+    match required.partitioning:
+        case Clustered(maximum=maximum):
+            yield from candidates.layouts(maximum)
+        case RangeOrdered(keys=keys):
+            yield from ordering(group, keys, ideal)
+        case Exactly(layout=layout):
+            yield _with_nulls(layout)
+        case _:
+            return
+
+
+def _with_nulls(layout: Partitioned) -> Partitioned:
+    """A consumer that accepts NULL keys in any partition also accepts them hashed."""
+    return replace(layout, nulls_anywhere=False) if layout.nulls_anywhere else layout
 
 
 def partition_counts(group: Group, ideal: int) -> Iterator[int]:
@@ -128,16 +146,20 @@ class _Candidates:
     can_merge: bool
 
     def clustered(self, maximum: frozenset[Column]) -> Iterator[Enforcement]:
+        for layout in self.layouts(maximum):
+            yield from self.by(layout)
+
+    def layouts(self, maximum: frozenset[Column]) -> Iterator[Partitioned]:
+        """Layouts under which rows that agree on the columns are together."""
         for columns in candidate_sets(self.group, maximum):
             for count in partition_counts(self.group, self.ideal):
-                yield from self.by(hashed(sorted(columns, key=lambda c: c.id), count))
-        for layout in clustering(self.group, maximum, self.ideal):
-            yield from self._by_known_ranges(layout)
+                yield hashed(sorted(columns, key=lambda c: c.id), count)
+        yield from clustering(self.group, maximum, self.ideal)
 
     def range_ordered(self, keys: tuple[Sorted, ...]) -> Iterator[Enforcement]:
         known = list(ordering(self.group, keys, self.ideal))
         for layout in known:
-            yield from self._by_known_ranges(layout)
+            yield from self.by(layout)
         shown = ",".join(map(str, keys))
         skews = [skew for layout in known if (skew := unevenness(self.group, layout)) is not None]
         for count in partition_counts(self.group, self.ideal):
@@ -153,16 +175,7 @@ class _Candidates:
         if keys:
             if self.can_merge:
                 yield Enforcement(Repartitioning(layout, SortMerge(keys)), Required(PARALLEL, keys))
-            elif self.group.has_stored_layout:
-                # No exchange, but a scan may read stored partitions in this layout and keep their order.
-                yield Enforcement(Repartitioning(layout, RandomMerge()), Required(PARALLEL, keys))
             yield Enforcement(InitialPartitioning(layout), Required(SERIAL, self.local))
-
-    def _by_known_ranges(self, layout: Partitioned) -> Iterator[Enforcement]:
-        yield from self.by(layout)
-        if self.local:
-            # Stored ranges that are read in place keep their order, so the input needs none.
-            yield Enforcement(Repartitioning(layout, RandomMerge()), IN_PARALLEL)
 
     def into_one(self) -> Iterator[Enforcement]:
         group, local = self.group, self.local

@@ -7,7 +7,7 @@ once per expression; the budget bounds the number of expressions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from unshuffle.catalog.schema import Column, ColumnNumbers
@@ -35,6 +35,12 @@ class Group(GroupRef):
         self.column_set = frozenset(columns)
         self.expressions: list[Plan] = []
         self.name: str | None = None  # of a shared rowset
+        self.forget()
+        self._facts: Dependencies | None = None
+        self._estimate: Any = None
+
+    def forget(self) -> None:
+        """Drops everything that a search has found."""
         # Goals by requirement: over all plans, and over plans without an enforcer at their top.
         self.goals: dict[Any, Any] = {}
         self.unenforced_goals: dict[Any, Any] = {}
@@ -57,9 +63,13 @@ class Group(GroupRef):
         self.exchange_lower_bound = 0.0
         self.recompute_seconds = 0.0  # to compute the rows once more from the last exchanges and files
         self.largest_shares: dict[Any, float] = {}
-        self._facts: Dependencies | None = None
-        self._estimate: Any = None
         self._width: float | None = None
+
+    def resize(self, estimate: Any) -> None:
+        """Another estimate of the rows. Plans that were found before rest on the old one."""
+        self._estimate = estimate
+        self._width = None
+        self.largest_shares = {}
 
     @property
     def facts(self) -> Dependencies:
@@ -81,6 +91,10 @@ class Group(GroupRef):
     @property
     def rows(self) -> float:
         return float(self._estimate.rows)
+
+    @property
+    def guesses(self) -> int:
+        return int(self._estimate.guesses)
 
     @property
     def bytes(self) -> float:
@@ -212,6 +226,32 @@ class Memo:
         """The rule that made an expression; None if it is from the query itself."""
         return self._made_by.get(expression)
 
+    def observe(self, observed: Mapping[int, float]) -> None:
+        """Estimates every group anew, given the true rows of some groups by number.
+
+        A group has an expression for every order of its joins, and its rows should follow from what was observed in any of
+        them. So its estimate is that of the expression whose inputs rest on most observations: of none, it stays."""
+        rests_on: dict[int, frozenset[int]] = {}
+        for group in _inputs_first(self.groups):
+            estimate, rests_on[group.number] = self._observed(group, observed, rests_on)
+            group.resize(estimate)
+
+    def _observed(
+        self, group: Group, observed: Mapping[int, float], rests_on: Mapping[int, frozenset[int]]
+    ) -> tuple[Any, frozenset[int]]:
+        if group._facts is None:
+            return None, frozenset()
+        estimate, rests = group.estimate, frozenset[int]()
+        expressions = [each for each in group.expressions if has_facts(each)]
+        below = [frozenset[int]().union(*(rests_on[i.number] for i in input_groups(each))) for each in expressions]
+        most = max(range(len(expressions)), key=lambda place: len(below[place]))
+        if below[most]:
+            inputs = [child.estimate for child in input_groups(expressions[most])]
+            estimate, rests = self._estimator(expressions[most], inputs, group._facts), below[most]
+        if group.number in observed:
+            estimate, rests = estimate.with_rows(observed[group.number]), rests | {group.number}
+        return estimate, rests
+
     @property
     def size(self) -> int:
         return self._inserted
@@ -229,6 +269,21 @@ def _reaches(starts: Sequence[Group], goal: Group) -> bool:
             for expression in group.expressions:
                 waiting.extend(input_groups(expression))
     return False
+
+
+def _inputs_first(groups: Sequence[Group]) -> Iterator[Group]:
+    seen: set[int] = set()
+
+    def visit(group: Group) -> Iterator[Group]:
+        if group.number not in seen:
+            seen.add(group.number)
+            for expression in group.expressions:
+                for child in input_groups(expression):
+                    yield from visit(child)
+            yield group
+
+    for group in groups:
+        yield from visit(group)
 
 
 def is_repeatable(group: Group) -> bool:

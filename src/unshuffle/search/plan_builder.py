@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from unshuffle.plan.physical import (
     Cost,
     Exchange,
+    FileScan,
     HashJoin,
     LocalSort,
     PhysicalOperator,
@@ -42,7 +43,7 @@ from unshuffle.properties import (
 )
 from unshuffle.properties.layouts.related_layouts import read_counts
 from unshuffle.search.dynamic_pruning import pruned
-from unshuffle.search.enforcers import ANYTHING, Enforcement, exchanges, sort_keys
+from unshuffle.search.enforcers import ANYTHING, Enforcement, exchanges, layouts_in_place, sort_keys
 from unshuffle.search.layouts.range_layouts import range_share, within_share
 from unshuffle.search.layouts.targeted_broadcast import copied_size, projected
 
@@ -129,18 +130,18 @@ class PlanBuilder:
             return None
         return self.build(group, operator, (plan,), delivered)
 
-    def rescan(
-        self, group: Group, plan: PhysicalPlan, enforcement: Enforcement, required: Required
-    ) -> PhysicalPlan | None:
-        """Instead of an exchange over a leaf: the leaf itself, reading stored partitions in the layout of the exchange."""
-        scheme = enforcement.how.scheme if isinstance(enforcement.how, Repartitioning) else None
-        operator = plan.operator.read_as(scheme) if isinstance(scheme, Partitioned) else None
-        if operator is None:
-            return None
-        delivered = operator.deliver([], [])
-        if not self.satisfies(group, delivered, required):
-            return None
-        return self.build(group, operator, (), delivered)
+    def rescans(self, group: Group, required: Required) -> Iterator[PhysicalPlan]:
+        """The leaves of a group, reading stored partitions in other layouts that deliver what is required."""
+        scans = {
+            id(leaf.scan): leaf for each in group.implementations or () if isinstance(leaf := each.operator, FileScan)
+        }
+        if not scans or not group.has_stored_layout:
+            return
+        for layout in layouts_in_place(required, group, self.ideal_partitions(group)):
+            for scan in scans.values():
+                operator = scan.read_as(layout)
+                if operator is not None and self.satisfies(group, delivered := operator.deliver([], []), required):
+                    yield self.build(group, operator, (), delivered)
 
     def exchanges(self, group: Group, required: Required) -> Iterator[Enforcement]:
         """Every exchange that delivers what is required of a group."""
@@ -167,18 +168,18 @@ class PlanBuilder:
 
     def balanced_size(self, group: Group) -> SizeEstimate:
         """The group in its ideal number of partitions, without skew: the cheapest size there is."""
-        return SizeEstimate(group.rows, group.bytes, self.ideal_partitions(group), 0.0, group.waits)
+        return SizeEstimate(group.rows, group.bytes, self.ideal_partitions(group), 0.0, group.waits, group.guesses)
 
     def size(self, group: Group, layout: Partitioning) -> SizeEstimate:
         """The group's size under a layout."""
         match layout:
             case Serial():
-                return SizeEstimate(group.rows, group.bytes, 1, 1.0, group.waits)
+                return SizeEstimate(group.rows, group.bytes, 1, 1.0, group.waits, group.guesses)
             case Replicated():
-                return SizeEstimate(group.rows, group.bytes, 0, 1.0, group.waits)
+                return SizeEstimate(group.rows, group.bytes, 0, 1.0, group.waits, group.guesses)
             case UnknownPartitioning(partitions=count):
                 number = count or self.ideal_partitions(group)
-                return SizeEstimate(group.rows, group.bytes, number, 1 / number, group.waits)
+                return SizeEstimate(group.rows, group.bytes, number, 1 / number, group.waits, group.guesses)
             case TargetedBroadcast():
                 return copied_size(group, layout, self._largest_share(group, projected(layout)))
             case PrefixPartitioned():
@@ -234,7 +235,7 @@ class PlanBuilder:
 
 def _skewed(group: Group, partitions: int, largest_share: float) -> SizeEstimate:
     largest = min(1.0, max(1 / partitions, largest_share))
-    return SizeEstimate(group.rows, group.bytes, partitions, largest, group.waits)
+    return SizeEstimate(group.rows, group.bytes, partitions, largest, group.waits, group.guesses)
 
 
 def seconds_since_exchange(plan: PhysicalPlan) -> float:

@@ -162,6 +162,10 @@ class Search:
                 if plan is not None and plan.cost < bound:
                     bound = plan.cost
                     yield plan
+        for plan in self.builder.rescans(group, required):
+            if plan.cost < bound:
+                bound = plan.cost
+                yield plan
         cheapest_exchange = group.lower_bounds[Shape.ANY] + group.exchange_lower_bound
         if bound <= cheapest_exchange or (self._out_of_steps() and bound < inf):
             return
@@ -255,10 +259,8 @@ class Search:
             if plan.cost + group.exchange_lower_bound >= limit:
                 continue
             inputs = (plan, *merged_inputs(self.builder, group, plan, each))
-            for candidate in (
-                self.builder.rescan(group, plan, each, required),
-                *(self.builder.exchange_over(group, below, each, required) for below in inputs),
-            ):
+            for below in inputs:
+                candidate = self.builder.exchange_over(group, below, each, required)
                 if candidate is not None and candidate.cost < limit:
                     best, limit = candidate, candidate.cost
         return best

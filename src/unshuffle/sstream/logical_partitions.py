@@ -9,6 +9,7 @@ partition; two neighbouring tasks may both read the row group at their border. O
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field
 from functools import lru_cache
 
 from unshuffle.frozen import dataclass
@@ -31,15 +32,15 @@ class FileSlice:
 @dataclass(frozen=True, slots=True)
 class LogicalPartitions:
     slices: tuple[tuple[FileSlice, ...], ...]  # by logical partition
+    bytes: int = field(init=False)  # that all tasks read
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bytes", sum(each.length for slices in self.slices for each in slices))
 
     @property
     def filtered(self) -> bool:
         """Does any task also read rows of other partitions?"""
         return not all(each.is_whole for slices in self.slices for each in slices)
-
-    @property
-    def bytes(self) -> int:
-        return sum(each.length for slices in self.slices for each in slices)
 
 
 @dataclass(frozen=True, slots=True)

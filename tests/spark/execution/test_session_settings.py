@@ -84,9 +84,12 @@ def test_settings_of_the_user_are_respected(session: Session, spark: SparkSessio
         assert execution.spark.conf.get(TWO_LEVEL_MAP) == "true"
 
 
-def test_a_dataframe_is_planned_for_the_users_settings(session: Session, spark: SparkSession) -> None:
+def test_a_dataframe_is_planned_for_settings_of_its_own(session: Session, spark: SparkSession) -> None:
     most = int(spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes())
-    assert session.pipeline.target(is_managed=False).machine.file_piece_bytes == most < Machine().file_piece_bytes
+    assert session.pipeline.target(is_managed=False).machine.file_piece_bytes == Machine().file_piece_bytes > most
+    with temporarily(spark, **{MAX_PARTITION_BYTES: 100_000_000}):
+        assert session.pipeline.target(is_managed=False).machine.file_piece_bytes == 100_000_000
+    assert pieces(session.sql(QUERY)) == planned_pieces(session) < pieces(spark.sql(QUERY))
 
 
 @pytest.mark.parametrize(("key", "gains"), [("name", False), ("number", False), ("kind", True)])

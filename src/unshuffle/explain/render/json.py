@@ -13,6 +13,7 @@ from unshuffle.explain.render.parts_json import parts_json
 from unshuffle.explain.render.physical import PlanDrawing
 from unshuffle.explain.render.reasons import ReasonText
 from unshuffle.explain.render.reasons_json import avoided_json, exchanges_json, sorts_json
+from unshuffle.explain.why.more_bytes import MoreBytes
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan.logical import Declared, Script
 from unshuffle.search.trace import Trace
@@ -44,6 +45,18 @@ def left_as_is_json(stakes: Stakes | None) -> Json | None:
     if stakes is None:
         return None
     return {"straight": stakes.straight, "saving": stakes.saving, "planning": stakes.planning}
+
+
+def more_bytes_json(found: MoreBytes | None) -> Json | None:
+    """What the plan moves in exchange for time, if that is more than the query would move as it was written."""
+    if found is None:
+        return None
+    return {
+        "bytes": found.moved,
+        "bytes_as_written": found.as_written,
+        "seconds": found.seconds,
+        "seconds_as_written": found.seconds_as_written,
+    }
 
 
 def logical_explanation(script: Script) -> Json:

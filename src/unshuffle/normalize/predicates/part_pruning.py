@@ -21,7 +21,7 @@ from unshuffle.constants import THRESHOLDS
 from unshuffle.normalize.predicates.implied_predicates import holds
 from unshuffle.normalize.rewriting import Rewriting
 from unshuffle.normalize.traversal import on
-from unshuffle.partitions import Cut, KeyInterval, KeyOrder, merged
+from unshuffle.partitions import Cut, KeyInterval, KeyOrder
 from unshuffle.plan.expressions import Call, Expression, Literal, Ref, connect
 from unshuffle.plan.functions.scalars import FLIPPED
 from unshuffle.plan.logical import Distinct, Filter, GroupBy, Join, Plan, Project, Scan, Sort, Window
@@ -142,15 +142,15 @@ def _compared(column: Column, operator: str, values: Sequence[KeyInterval]) -> E
     return compared_with_end(column, ">=" if is_closed else ">", low.values)
 
 
-def _values(plan: Plan, column: Column) -> list[KeyInterval]:
+def _values(plan: Plan, column: Column) -> Sequence[KeyInterval]:
     """Intervals in order that have every value of a column, except NULL; none if they are unknown or there are no values."""
     traced = _bounded(plan, column)
     if traced is None:
         return []
     bounds, parts = traced
-    found = merged((bounds.key,), (i for part in parts for i in bounds.intervals[part] if i != NULLS))
+    found = bounds.values(parts)
     if len(found) > THRESHOLDS.pruning_intervals:
-        return [KeyInterval(found[0].low, found[-1].high)]
+        return (KeyInterval(found[0].low, found[-1].high),)
     return found
 
 

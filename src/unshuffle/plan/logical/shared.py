@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A query that Spark runs unchanged. It reads `inputs` under the names in its text. Nothing is known about its result.
+    """A query that Spark runs unchanged. It reads `inputs` under the names in its text. Nothing is known about its result,
+    but that a `coalesce(1)` makes one partition, without a shuffle.
 
     If it comes from a DataFrame, `operator` is Spark's own operator, and `sql` is only its description."""
 
@@ -25,6 +26,7 @@ class Foreign:
     columns: tuple[Column, ...]
     reason: str
     operator: Any = field(default=None, compare=False, repr=False)
+    is_serial: bool = False  # all rows are in one partition
 
     @property
     def children(self) -> tuple[Plan, ...]:

@@ -6,12 +6,13 @@ from unshuffle.catalog.schema import Column
 from unshuffle.frozen import dataclass
 from unshuffle.plan import logical
 from unshuffle.plan.physical.base import InputFacts, InputLayouts, Operator
-from unshuffle.properties import Alternative, AnyDistribution, Delivered, Required, UnknownPartitioning
+from unshuffle.properties import Alternative, AnyDistribution, Delivered, Required, Serial, UnknownPartitioning
 
 
 @dataclass(frozen=True, slots=True)
 class SparkFallback(Operator):
-    """An operator that is handed to Spark unchanged. It accepts any layout and promises none."""
+    """An operator that is handed to Spark unchanged. It accepts any layout and promises none, unless it makes one
+    partition."""
 
     plan: logical.Plan
     reason: str
@@ -25,7 +26,12 @@ class SparkFallback(Operator):
         return True
 
     def alternatives(self) -> tuple[Alternative, ...]:
-        return (Alternative("as written", (Required(AnyDistribution()),) * len(self.plan.children)),)
+        name = "serial" if self._is_serial else "as written"
+        return (Alternative(name, (Required(AnyDistribution()),) * len(self.plan.children)),)
 
     def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
-        return Delivered(UnknownPartitioning())
+        return Delivered(Serial() if self._is_serial else UnknownPartitioning())
+
+    @property
+    def _is_serial(self) -> bool:
+        return isinstance(self.plan, logical.Foreign) and self.plan.is_serial

@@ -58,13 +58,15 @@ class PhysicalOperator(Protocol):
 @dataclass(frozen=True, slots=True)
 class SizeEstimate:
     """An estimated size: rows, bytes, number of partitions (0 for a broadcast copy), and the largest partition's share of
-    the rows. `waits` is false if the rows come straight from files, so a broadcast of them waits for no other job."""
+    the rows. `waits` is false if the rows come straight from files, so a broadcast of them waits for no other job. `guesses`
+    says how many uncertain factors the rows are a product of."""
 
     rows: float
     bytes: float
     partitions: int
     largest: float
     waits: bool = True
+    guesses: int = 0
 
     @property
     def copies(self) -> bool:

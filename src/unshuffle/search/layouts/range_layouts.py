@@ -23,6 +23,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
 from unshuffle.frozen import dataclass
 from unshuffle.partitions import KeyColumn, KeyHistogram, Ranges, divide, divide_into, histogram_of_column
+from unshuffle.partitions.values import SortedKey
 from unshuffle.properties import (
     CoPartitioned,
     Partitioned,
@@ -187,9 +188,14 @@ def united(spreads: Sequence[Spread]) -> tuple[Spread, ...]:
             found.setdefault(each.columns, each)
         elif known.histogram is not each.histogram:
             characters = [n for n in (known.characters, each.characters) if n is not None]
-            union = replace(known.histogram, keys=each.histogram.keys).union(each.histogram)
+            union = _with_keys(known.histogram, each.histogram.keys).union(each.histogram)
             found[each.columns] = Spread(each.columns, union, characters=min(characters, default=None))
     return tuple(found.values())
+
+
+def _with_keys(histogram: KeyHistogram, keys: tuple[SortedKey, ...]) -> KeyHistogram:
+    """The same histogram if it has these keys. Of many parts, another takes long to make."""
+    return histogram if histogram.keys == keys else replace(histogram, keys=keys)
 
 
 def _range_keys(spread: Spread) -> list[RangeKey]:

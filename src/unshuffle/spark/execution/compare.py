@@ -8,8 +8,7 @@ of each group compared one by one in sorted order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
@@ -17,7 +16,7 @@ from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StringT
 from pyspark.sql.types import DataType as SparkType
 
 from unshuffle.results import Comparison
-from unshuffle.spark.execution.run import Execution, as_measured, consume, measured
+from unshuffle.spark.execution.run import Execution, Replacement, as_measured, consume, measured
 from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of
 
 if TYPE_CHECKING:
@@ -25,27 +24,44 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-9
 
-Side = Callable[[], AbstractContextManager[Execution]]
+Side = Callable[[Callable[[Execution], Any]], Any]  # what an action makes of the execution that it is given
 
 
 def compared(
     spark: SparkSession, baseline: Callable[[], Execution], optimized: Side, runs: int
 ) -> tuple[Comparison, Execution]:
     """Both sides run in turn, and once more for their rows. The execution returned is that of the optimized side."""
-    sides: dict[str, Side] = {"baseline": lambda: nullcontext(baseline()), "optimized": optimized}
+    sides: dict[str, Side] = {"baseline": lambda action: action(baseline()), "optimized": optimized}
     taken: dict[str, list[Measurement]] = {"baseline": [], "optimized": []}
     rows = dict.fromkeys(sides, 0)
+    replaced: list[Replacement] = []
     for _ in range(runs):
         for name, side in sides.items():
-            with measured(spark) as measurement, side() as execution:
-                rows[name] = consume(execution)
+            with measured(spark) as measurement:
+                rows[name], replaced_now = side(_consumed)
             taken[name].append(measurement)
+            replaced += replaced_now
     plain = baseline()
-    with optimized() as execution:
+
+    def same_as_plain(execution: Execution) -> tuple[bool, Execution]:
         pairs = zip(plain.frames, execution.frames, strict=True)
-        same = all(same_rows(_in_session(execution.spark, a), b) for a, b in pairs)
+        return all(same_rows(_in_session(execution.spark, a), b) for a, b in pairs), execution
+
+    same, execution = optimized(same_as_plain)
     each = {name: as_measured(taken[name], rows[name]) for name in sides}
-    return Comparison(each["baseline"], each["optimized"], execution.optimize_ms, same, execution.fallbacks), execution
+    comparison = Comparison(
+        each["baseline"],
+        each["optimized"],
+        execution.optimize_ms,
+        same,
+        execution.fallbacks,
+        tuple(map(str, replaced)),
+    )
+    return comparison, execution
+
+
+def _consumed(execution: Execution) -> tuple[int, tuple[Replacement, ...]]:
+    return consume(execution), execution.replaced
 
 
 def _in_session(spark: SparkSession, frame: DataFrame) -> DataFrame:

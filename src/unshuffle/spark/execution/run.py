@@ -7,7 +7,8 @@ in a `Session`, so any number of threads can use one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import cache
 
 from py4j.protocol import Py4JError
@@ -27,7 +28,7 @@ from unshuffle.spark.execution import executed_plan_diff, results
 from unshuffle.spark.execution.failures import explain_failure
 from unshuffle.spark.execution.metrics import Measurement, measure
 from unshuffle.spark.execution.progress import progress
-from unshuffle.spark.execution.session_settings import isolated_session
+from unshuffle.spark.execution.session_settings import handed_over, isolated_session, session_of_query
 from unshuffle.spark.io import sstream_writer
 from unshuffle.spark.io.commit_record import recover
 from unshuffle.spark.io.pending_outputs import PendingOutputs
@@ -47,16 +48,36 @@ class Execution:
     added: Callable[[], tuple[str, ...]] = tuple  # asks Spark which exchanges it adds to the plan
     optimize_ms: float = 0.0
     left_as_is: Stakes | None = None  # why planning the user's DataFrame did not pay
+    # Jobs of the outputs run in this context, if whoever runs them can begin again (see `replanning`).
+    watching: Callable[[], AbstractContextManager[None]] = nullcontext
+    replaced: tuple[Replacement, ...] = ()  # the plans before this one that were given up while they ran
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
         return (*self.reasons, *self.added())
 
+    def handed_over(self, spark: SparkSession) -> Execution:
+        """The same with DataFrames of the user's session."""
+        return replace(self, spark=spark, frames=[handed_over(frame, spark) for frame in self.frames])
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Why a plan was given up, and how long it had run."""
+
+    reason: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"after {self.seconds:.1f} s the query was planned again: {self.reason}"
+
 
 @contextmanager
 def lowered(spark: SparkSession, planned: PlannedQuery, script: Script) -> Iterator[Execution]:
-    """A planned query on Spark. Persisted rowsets are released at the end. A managed plan gets a session of its own."""
-    session = isolated_session(spark, planned.settings) if planned.target.is_managed else spark
+    """A planned query on Spark. Persisted rowsets are released at the end. A managed plan gets a session of its own, and a
+    DataFrame the user's session under settings of its own."""
+    own = isolated_session if planned.target.is_managed else session_of_query
+    session = own(spark, planned.settings)
     with spark_failures_explained(script), lowering(session, planned) as lowering_:
         try:
             frames = [lowering_.output(plan, [c.name for c in o.plan.columns]) for o, plan in planned.outputs]
@@ -95,7 +116,8 @@ def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple
         PendingOutputs(spark) as pending,
         sstream_writer.PendingStreams(spark) as streams,
     ):
-        counts = stage_outputs(execution, script, pending, streams)
+        with execution.watching():
+            counts = stage_outputs(execution, script, pending, streams)
         pending.commit(streams)
     rows = [count() for count in counts]
     shown = []
@@ -103,7 +125,9 @@ def write_outputs(execution: Execution, script: Script) -> tuple[Measured, tuple
         path = output.target.path if output.target is not None else None
         first = tuple(tuple(row) for row in _first_rows(spark, frame, output))
         shown.append(Result(path, tuple(frame.columns), number, first))
-    return as_measured([measurement], sum(rows)), tuple(shown)
+    run = as_measured([measurement], sum(rows))
+    seconds = run.seconds[0] + sum(each.seconds for each in execution.replaced)
+    return replace(run, seconds=(seconds,)), tuple(shown)
 
 
 def _first_rows(spark: SparkSession, frame: DataFrame, output: Output) -> list[Row]:
@@ -162,8 +186,9 @@ def version_read(script: Script, path: str) -> int | None:
 def consume(execution: Execution) -> int:
     """Computes every row of every output and drops it. Returns the number of rows."""
     counted = [results.counted(frame) for frame in execution.frames]
-    for frame, _ in counted:
-        results.consume(frame)
+    with execution.watching():
+        for frame, _ in counted:
+            results.consume(frame)
     return sum(count() for _, count in counted)
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of
 from unshuffle.spark.shims.gateway import java_session
 from unshuffle.spark.shims.observations import share_observations
+from unshuffle.spark.shims.query_session import hand_over, query_session
 from unshuffle.spark.shims.session_conf import session_conf
 from unshuffle.target import (
     BYPASS_MERGE_THRESHOLD,
@@ -48,6 +49,24 @@ def isolated_session(spark: SparkSession, settings: Settings) -> SparkSession:
     for key, value in settings.items():
         clone.conf.set(key, value)
     return clone
+
+
+def session_of_query(spark: SparkSession, settings: Settings) -> SparkSession:
+    """The user's session under settings of a plan. It shares everything else with the user's, so a DataFrame of it can be
+    handed to the user (`handed_over`)."""
+    if not settings:
+        return spark
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
+    return _python_session(spark, query_session(spark, texts))
+
+
+def handed_over(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """A DataFrame of a `session_of_query`, as one of the user's session. It runs under the settings of its plan, and what the
+    user derives from it runs under the user's."""
+    if frame.sparkSession is spark:
+        return frame
+    hand_over(spark, java_session(frame.sparkSession))
+    return DataFrame(frame._jdf, spark)
 
 
 def in_own_session(frame: DataFrame) -> DataFrame:

@@ -10,7 +10,8 @@ keys is looked up (SIGMOD 2012, section 2.5.1).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Literal
 
@@ -167,12 +168,17 @@ def write(
     input_layout: InputLayout = "none",
     sizes: ParquetSizes | None = None,
     storage: Storage | None = None,
+    running: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Stream:
-    """Writes the rows of a frame as the next version of a stream."""
+    """Writes the rows of a frame as the next version of a stream. Its jobs run in the context `running`; what publishes the
+    version does not."""
     with disk_problems(f"{path!r} cannot be written"):
         recover(frame.sparkSession, [path])
     with PendingStreams(frame.sparkSession) as pending:
-        pending.write(frame, path, request, follows=follows, input_layout=input_layout, sizes=sizes, storage=storage)
+        with running():
+            pending.write(
+                frame, path, request, follows=follows, input_layout=input_layout, sizes=sizes, storage=storage
+            )
         return pending.publish()[0]
 
 

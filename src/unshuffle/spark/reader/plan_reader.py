@@ -160,7 +160,8 @@ class PlanReader:
         columns, expr_ids = self.output_of(node)
         code = OperatorCode(node.jvm, tuple(positions))
         named = tuple((f"input_{i}", plan) for i, plan in enumerate(inputs, 1))
-        return ReadPlan(Foreign(_first_line(node.jvm), named, columns, reason, code), expr_ids, code)
+        is_serial = node.kind == "Repartition" and node.fields.get("numPartitions") == 1
+        return ReadPlan(Foreign(_first_line(node.jvm), named, columns, reason, code, is_serial), expr_ids, code)
 
 
 def _with_cte(reader: PlanReader, node: CatalystNode) -> ReadPlan:

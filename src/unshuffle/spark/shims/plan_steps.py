@@ -162,7 +162,6 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.exchange.REPARTITION_BY_NUM$;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.functions;
-import org.apache.spark.sql.internal.SQLConf;
 import scala.Function1;
 import scala.Option;
 import scala.Product;
@@ -388,12 +387,10 @@ public class PlanSteps {
     }
 
     // Adaptive execution would plan our leaf again after each stage. It recognizes the leaf's stages, but not a scan of
-    // cached data, nor anything if exchange reuse is off: then it would wait for a new stage each time. Cached data are
-    // avoided whether or not adaptive execution is on: it may be by the time the DataFrame runs.
+    // cached data, nor anything if exchange reuse is off: then it would wait for a new stage each time. Both are avoided
+    // whether or not adaptive execution is on: it may be when the DataFrame runs, or what is derived from it.
     boolean wouldNotTerminate(SparkPlan physical) {
-      if (readsCachedData(physical)) return true;
-      SQLConf conf = session.sessionState().conf();
-      return conf.adaptiveExecutionEnabled() && !conf.exchangeReuseEnabled();
+      return readsCachedData(physical) || !session.sessionState().conf().exchangeReuseEnabled();
     }
 
     static boolean readsCachedData(TreeNode plan) {
