@@ -316,15 +316,54 @@ class AssumedStatistics:
     intersection: float = constant(0.5, "of what it could keep", "INTERSECT and EXCEPT", CHOSEN)
 
 
+@dataclass(frozen=True, slots=True)
+class LookLimits:
+    """How much of the data is looked at when a query is planned."""
+
+    complete_rows: int = constant(300_000, "rows", "all rows of a table with at most this many are looked at", BY_HAND)
+    sampled_rows: int = constant(20_000, "rows", "of a larger table", BY_HAND)
+    row_groups: int = constant(24, "row groups", "of a larger table are read at most", BY_HAND)
+    decoded_rows: int = constant(12_000_000, "rows", "of a column are decoded at most to sample it", BY_HAND)
+    worth_rows: int = constant(
+        20_000,
+        "rows",
+        "of all tables of a query together: with fewer, every plan is fast and none is looked at",
+        CHOSEN,
+    )
+    files: int = constant(64, "files", "a table of more files is not looked at", CHOSEN)
+    tables: int = constant(128, "tables", "whose values are kept", CHOSEN)
+    kept_bytes: float = constant(64e6, "bytes", "of values are kept for the next query", CHOSEN)
+    min_rows: int = constant(8, "rows", "fewer rows of a sample tell too little", CHOSEN)
+    min_repeated: int = constant(5, "values", "that occur twice in a sample tell how many there are in all", CHOSEN)
+    rare_share: float = constant(
+        0.1, "of the values in a sample", "may occur only once if none repeats: the others are nearly all", CHOSEN
+    )
+    covered_share: float = constant(
+        0.7,
+        "of the rows of a sample",
+        "have values that occur more than once: then it tells how many there are",
+        CHOSEN,
+    )
+    repeated_groups: int = constant(
+        10, "rows of a sample for each group", "if there are so many, hardly any group is missing", CHOSEN
+    )
+    narrowed_share: float = constant(
+        0.9, "of the rows of a side of a join", "or fewer are within the keys of the other: they are counted", CHOSEN
+    )
+    profiled_rows: int = constant(20_000, "rows", "the columns of more joined rows are not counted again", BY_HAND)
+    joined_rows: int = constant(200_000, "rows", "a join that makes more rows of two samples is not tried", CHOSEN)
+
+
 COST = CostConstants()
 THRESHOLDS = RuleThresholds()
 SEARCH = SearchLimits()
 EFFORT = EffortConstants()
 ASSUMED = AssumedStatistics()
+LOOKS = LookLimits()
 
 
 def _rows() -> Iterator[Constant]:
-    for group in (MachineConstants(), COST, THRESHOLDS, SEARCH, EFFORT, ASSUMED):
+    for group in (MachineConstants(), COST, THRESHOLDS, SEARCH, EFFORT, ASSUMED, LOOKS):
         for each in fields(group):
             yield Constant(type(group).__name__, each.name, getattr(group, each.name), **each.metadata)
 

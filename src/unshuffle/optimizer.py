@@ -1,7 +1,7 @@
 """From a bound script to its physical plan: normalize, explore, search.
 
 Everything the optimizer depends on is an argument: the script, with the statistics and facts of its tables, and the machine.
-It starts no JVM and reads no files.
+It starts no JVM. Of files, it reads only the rows that estimates look at (`catalog.statistics.table_look`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from time import perf_counter
 from typing import Any
 
 from unshuffle.cardinality.estimate import distinct_after, estimate
-from unshuffle.catalog.schema import ColumnNumbers
+from unshuffle.cardinality.sampled import columns_looked_at, looked_at, only_value
+from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.constants import SEARCH, THRESHOLDS
 from unshuffle.cost.model import CostModel
 from unshuffle.explore.join_reordering import gather_joins, order_joins
@@ -26,7 +27,7 @@ from unshuffle.implement.rules import Implement
 from unshuffle.implement.spark_ordering import is_sorted_as_planned
 from unshuffle.normalize.rewriting import Rewriting
 from unshuffle.normalize.rules import normalize_script
-from unshuffle.plan.expressions import Subquery
+from unshuffle.plan.expressions import Expression, Literal, ScalarSubquery, Subquery, map_operands
 from unshuffle.plan.expressions import walk as parts
 from unshuffle.plan.logical import (
     Filter,
@@ -41,9 +42,11 @@ from unshuffle.plan.logical import (
     Scan,
     Script,
     expressions_of,
+    has_subqueries,
     walk,
 )
 from unshuffle.plan.physical import Exchange, PhysicalOperator, PhysicalPlan, SparkFallback
+from unshuffle.plan.rebuild import map_expressions
 from unshuffle.properties import Delivered, Dependencies, Exactly, Partitioned, Required
 from unshuffle.search.layouts.output_ranges import known_ranges
 from unshuffle.search.memo import Group, Memo, Rule, as_group
@@ -203,12 +206,18 @@ class _Run:
     def __init__(self, script: Script, numbers: ColumnNumbers, options: Options, trace: Trace) -> None:
         self._options = options
         self._target = options.target
+        self._looked_at = columns_looked_at(script)
         self.model = CostModel(options.target.machine)
         rules = [rule for rule in EXPLORATION if rule.__name__ not in options.disabled]
         self.memo = Memo(self._estimate, rules, numbers, trace, options.expressions)
         # With join reordering disabled, joins stay in the order of the query.
         gather = gather_joins if order_joins.__name__ not in options.disabled else lambda plan: plan
         plans = gather(MultiOutput(tuple(output.plan for output in script.outputs))).children
+        self._values: dict[tuple[Column, ...], Literal] = {}
+        for plan in _uncorrelated_subqueries(script) if self._looked_at else ():
+            value = only_value(self.memo.insert(gather(plan)).estimate, plan)
+            if value is not None:
+                self._values[plan.columns] = value
         self.roots = [self.memo.insert(plan) for plan in plans]
         for output_rule in OUTPUT_RULES:
             if output_rule.__name__ not in options.disabled:
@@ -303,17 +312,27 @@ class _Run:
             case PartialGroupBy(keys=keys):
                 given = inputs[0]
                 count = self._expected_partitions(as_group(node.child))
-                groups = given.distinct(keys) if keys else 1.0
+                groups = given.groups(keys) if keys else 1.0
                 rows = min(given.rows, count * distinct_after(given.rows / count, groups))
                 return replace(given, rows=rows, facts=facts)
             case PartialTopN(count=limit):
                 given = inputs[0]
                 count = self._expected_partitions(as_group(node.child))
                 return replace(given, rows=min(given.rows, float(limit * count)))
+            case Scan() if self._looked_at and node.look is not None:
+                return looked_at(node, estimate(node, inputs, facts), self._looked_at)
+            case Filter() | Join() if self._values and has_subqueries(node):
+                return estimate(map_expressions(node, self._with_values), inputs, facts)
             case Join() if self.memo.made_by(node) is pick_from_rows:
                 return rows_with_extremes(node, inputs, facts)
             case _:
                 return estimate(node, inputs, facts)
+
+    def _with_values(self, expression: Expression) -> Expression:
+        """An expression with the values of subqueries whose rows were all looked at."""
+        if isinstance(expression, ScalarSubquery):
+            return self._values.get(expression.plan.columns, expression)
+        return map_operands(expression, self._with_values)
 
     def _expected_partitions(self, group: Group) -> int:
         """The number of partitions that a group probably has: the pieces of its files, or the output of an exchange."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from unshuffle.cardinality.expression_statistics import expression_statistics
-from unshuffle.cardinality.grouping import distinct, expand, group_by, grouped, grouping_sets
+from unshuffle.cardinality.grouping import distinct, distributed, expand, group_by, grouped, grouping_sets
 from unshuffle.cardinality.joins import join
 from unshuffle.cardinality.part_statistics import statistics_of_parts
 from unshuffle.cardinality.relation_estimate import (
@@ -24,6 +24,8 @@ from unshuffle.cardinality.relation_estimate import (
     distinct_after,
     remaining_rows,
 )
+from unshuffle.cardinality.sampled import filtered
+from unshuffle.cardinality.samples import united
 from unshuffle.cardinality.selectivity import restriction
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics, default_width
@@ -143,7 +145,8 @@ def _same(node: Any, inputs: Sequence[Estimate], facts: Dependencies) -> Estimat
 
 
 def _filter(node: logical.Filter, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    return restriction(conjuncts(node.predicate), inputs[0]).applied_to(inputs[0], facts)
+    conditions = conjuncts(node.predicate)
+    return filtered(conditions, inputs[0], restriction(conditions, inputs[0]), facts)
 
 
 def _project(node: logical.Project, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
@@ -168,7 +171,8 @@ def _project(node: logical.Project, inputs: Sequence[Estimate], facts: Dependenc
             columns[column] = known
         else:
             guessed = True
-    return Estimate(input.rows, columns, guessed, facts, origins, remaining, input.own, input.guesses)
+    sample = input.sample.projected(dict(node.outputs)) if input.sample is not None else None
+    return Estimate(input.rows, columns, guessed, facts, origins, remaining, input.own, input.guesses, sample)
 
 
 def _origin_of(expression: Expression, column: Column, input: Estimate) -> Origin:
@@ -185,15 +189,9 @@ def _window(node: logical.Window, inputs: Sequence[Estimate], facts: Dependencie
     for column, call in node.calls:
         origins[column] = ((relation, column),)
         columns[column] = _windowed(call, input)
+    remaining = {**input.remaining, relation: input.rows}
     return Estimate(
-        input.rows,
-        columns,
-        input.guessed,
-        facts,
-        origins,
-        {**input.remaining, relation: input.rows},
-        input.own,
-        input.guesses,
+        input.rows, columns, input.guessed, facts, origins, remaining, input.own, input.guesses, input.sample
     )
 
 
@@ -205,8 +203,9 @@ def _windowed(call: WindowCall, input: Estimate) -> ColumnStatistics:
         return ColumnStatistics(each, 0.0, 1, max(1, round(each)))
     if call.call.function == "ntile":
         return ColumnStatistics(min(each, 10.0))
-    whole = isinstance(call.call, AggregateCall) and not call.order
-    return ColumnStatistics(groups if whole else max(1.0, input.rows))
+    if not isinstance(call.call, AggregateCall) or call.order:
+        return ColumnStatistics(max(1.0, input.rows))
+    return distributed(call.call, input, groups) or ColumnStatistics(groups)
 
 
 def _limit(node: logical.Limit, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
@@ -233,13 +232,14 @@ def _set_operation(node: logical.SetOperation, inputs: Sequence[Estimate], facts
             known = _united([(each, names[place]) for each, names in zip(inputs, sources, strict=True)], rows)
             if known is not None:
                 columns[column] = known
-        whole = base_estimate(node.columns, rows, columns, guessed, facts, guesses=guesses)
+        sample = united([each.sample for each in inputs], sources, node.columns)
+        whole = replace(base_estimate(node.columns, rows, columns, guessed, facts, guesses=guesses), sample=sample)
         if node.all:
             return whole
-        rows = whole.distinct(node.columns)
+        rows = whole.groups(node.columns)
         return base_estimate(node.columns, rows, columns, guessed, facts, guesses=guesses)
     left, right = inputs
-    ours, theirs = left.distinct(sources[0]), right.distinct(sources[1])
+    ours, theirs = left.groups(sources[0]), right.groups(sources[1])
     both = min(ours, theirs) * ASSUMED.intersection
     if node.kind is logical.SetKind.INTERSECT:
         rows = min(left.rows, right.rows) * ASSUMED.intersection if node.all else both
@@ -284,7 +284,7 @@ def _process(node: logical.Process, inputs: Sequence[Estimate], facts: Dependenc
 
 
 def _reduce(node: logical.Reduce, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    return _user_defined(node.columns, inputs[0].distinct(node.keys), node.readonly, inputs, facts)
+    return _user_defined(node.columns, inputs[0].groups(node.keys), node.readonly, inputs, facts)
 
 
 def _combine(node: logical.Combine, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
@@ -330,7 +330,9 @@ def _reference(node: logical.Reference, inputs: Sequence[Estimate], facts: Depen
         origins[column] = tuple((copies[relation], name) for relation, name in input.origins.get(source, ()))
     remaining = {copies[relation]: count for relation, count in input.remaining.items()}
     own = {(copies[relation], name): share for (relation, name), share in input.own.items()}
-    return Estimate(input.rows, columns, input.guessed, facts, origins, remaining, own, input.guesses)
+    pairs = dict(zip(node.columns, node.rowset.columns, strict=True))
+    sample = input.sample.renamed(pairs) if input.sample is not None else None
+    return Estimate(input.rows, columns, input.guessed, facts, origins, remaining, own, input.guesses, sample)
 
 
 _RULES: dict[type, Callable[[Any, Sequence[Estimate], Dependencies], Estimate]] = {

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from unshuffle.cardinality.expression_statistics import expression_statistics
+from unshuffle.cardinality.group_values import counts, means, sums
 from unshuffle.cardinality.relation_estimate import Estimate, Relation, base_estimate
+from unshuffle.cardinality.sampled import with_groups
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics, EquiDepthHistogram
 from unshuffle.plan import logical
@@ -16,9 +18,10 @@ from unshuffle.properties.facts.dependencies import Dependencies
 
 def group_by(node: logical.GroupBy | logical.FinalGroupBy, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
     input = inputs[0]
-    groups = input.distinct(node.keys) if node.keys else 1.0
+    groups = input.groups(node.keys) if node.keys else 1.0
     columns = {key: grouped(key, input, groups) for key in node.keys}
-    return _aggregated(node, input, groups, columns, node.aggregates, facts)
+    estimate = _aggregated(node, input, groups, columns, node.aggregates, facts)
+    return with_groups(estimate, node.keys, input)
 
 
 def _aggregated(
@@ -30,7 +33,8 @@ def _aggregated(
     facts: Dependencies,
 ) -> Estimate:
     for column, call in aggregates:
-        known = _aggregate(call, input, groups)
+        is_wanted = input.sample is None or column in input.sample.wanted
+        known = (distributed(call, input, groups) if is_wanted else None) or _aggregate(call, input, groups)
         if known is not None:
             columns[column] = known
     guesses = input.guesses if groups > 1.0 else 0
@@ -47,6 +51,24 @@ def grouped(key: Column, input: Estimate, groups: float) -> ColumnStatistics:
     nulls = min(1.0, 1.0 / present) if known.null_fraction > 0.0 and present > 0.0 else 0.0
     values = max(0.0, present - 1.0) if nulls else present
     return ColumnStatistics(values, nulls, known.low, known.high, known.width, (), histogram)
+
+
+def distributed(call: AggregateCall, input: Estimate, groups: float) -> ColumnStatistics | None:
+    """The statistics of an aggregate whose distribution over the groups is known; None for any other."""
+    if call.distinct or call.where is not None or len(call.arguments) > 1 or not input.rows:
+        return None
+    match call.function, call.arguments:
+        case "count", (argument,):
+            nulls = expression_statistics(argument, input).null_fraction
+            return counts(input.rows * (1.0 - nulls), groups) if nulls < 1.0 else None
+        case "count", ():
+            return counts(input.rows, groups)
+        case "sum", (argument,):
+            return sums(argument, input, groups)
+        case "avg", (argument,):
+            return means(argument, input, groups)
+        case _:
+            return None
 
 
 def _aggregate(call: AggregateCall, input: Estimate, groups: float) -> ColumnStatistics | None:
@@ -67,7 +89,7 @@ def _aggregate(call: AggregateCall, input: Estimate, groups: float) -> ColumnSta
 
 def grouping_sets(node: logical.GroupingSets, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
     input = inputs[0]
-    sizes = [input.distinct(keys) if keys else 1.0 for keys in node.sets]
+    sizes = [input.groups(keys) if keys else 1.0 for keys in node.sets]
     rows = sum(sizes)
     columns: dict[Column, ColumnStatistics] = {}
     for out, source in node.keys:
@@ -84,7 +106,7 @@ def expand(node: logical.Expand, inputs: Sequence[Estimate], facts: Dependencies
     copies = max(1, len(node.sets))
     rows = input.rows * copies
     # The new columns have no more combinations than the groups that they form.
-    groups = sum(input.distinct(keys) if keys else 1.0 for keys in node.sets)
+    groups = sum(input.groups(keys) if keys else 1.0 for keys in node.sets)
     relation = Relation(groups, facts)
     columns, origins = dict(input.columns), dict(input.origins)
     for out, source in node.keys:
@@ -111,8 +133,9 @@ def expand(node: logical.Expand, inputs: Sequence[Estimate], facts: Dependencies
 def distinct(node: logical.Distinct, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
     input = inputs[0]
     names = node.columns
-    rows = input.distinct(names)
+    rows = input.groups(names)
     if rows >= input.rows:
         return input.with_facts(facts)
     columns = {name: grouped(name, input, rows) for name in names}
-    return base_estimate(names, rows, columns, input.guessed, facts, guesses=input.guesses)
+    estimate = base_estimate(names, rows, columns, input.guessed, facts, guesses=input.guesses)
+    return with_groups(estimate, names, input)

@@ -172,6 +172,15 @@ class EquiJoin:
         fewer = ours if left_values <= right_values else theirs
         self._equate(pair, ColumnStatistics(fewest, 0.0, low, high, fewer.width, common, fewer.histogram))
 
+    def observe(self, left_matched: float | None, right_matched: float | None) -> None:
+        """The shares of rows with a match, where they were counted."""
+        if left_matched is not None:
+            self.left_matched = left_matched
+            self.left_by = dict.fromkeys(self.left_by, left_matched)
+        if right_matched is not None:
+            self.right_matched = right_matched
+            self.right_by = dict.fromkeys(self.right_by, right_matched)
+
     def _equate(self, pair: KeyPair, statistics: ColumnStatistics) -> None:
         for column in (*_equal_columns(self.left, pair.left), *_equal_columns(self.right, pair.right)):
             self.columns[column] = statistics

@@ -16,15 +16,18 @@ Semi joins keep the rows with a match, anti joins the others. Outer joins add ro
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from unshuffle.cardinality.correlated_order import correlated_restrictions
 from unshuffle.cardinality.join_selectivity import EquiJoin, KeyPair, by_relations
 from unshuffle.cardinality.relation_estimate import Estimate, Relation, remaining_rows
+from unshuffle.cardinality.sampled import counted_anew, filtered, rows_of, within_keys
+from unshuffle.cardinality.samples import SampledJoin, sampled_join
 from unshuffle.cardinality.selectivity import restriction
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
-from unshuffle.constants import ASSUMED
+from unshuffle.constants import ASSUMED, LOOKS
 from unshuffle.plan.expressions import Call, Cast, Expression, Ref
 from unshuffle.plan.logical import Join
 from unshuffle.plan.predicates import conjuncts
@@ -34,20 +37,86 @@ from unshuffle.properties.facts.dependencies import Dependencies
 def join(node: Join, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
     left, right = inputs
     pairs, rest = _split_condition(node.condition, left, right)
+    left, right = _narrowed(node.kind, left, right, pairs)
     equi_join = EquiJoin(left, right)
     for equalities in by_relations(pairs, left, right):
         equi_join.add(equalities)
+    sampled = _sampled(left, right, pairs)
     rows = left.rows * right.rows * equi_join.fraction
     if left.facts.keys and pairs and left.facts.unique([pair.left for pair in pairs]):
         rows = min(rows, right.rows)
     if right.facts.keys and pairs and right.facts.unique([pair.right for pair in pairs]):
         rows = min(rows, left.rows)
+    if sampled is not None:
+        equi_join.observe(sampled.left_matched, sampled.right_matched)
+        return _of_samples(node, left, right, rows, sampled, rest, equi_join, facts)
     inner = _inner(left, right, rows, equi_join, facts)
     if rest:
         residual = restriction(rest, inner)
         inner = residual.applied_to(inner, facts)
         equi_join.guessed |= residual.guessed
-    return _of_kind(node.kind, left, right, inner, equi_join, facts)
+    return _with_sample_of_a_side(node.kind, left, right, _of_kind(node.kind, left, right, inner, equi_join, facts))
+
+
+def _narrowed(kind: JoinKind, left: Estimate, right: Estimate, pairs: Sequence[KeyPair]) -> tuple[Estimate, Estimate]:
+    """Both sides without the rows that no key of the other side is near, where these do not remain unmatched."""
+    for pair in pairs:
+        if pair.null_safe:
+            continue
+        ours, theirs = left.columns.get(pair.left), right.columns.get(pair.right)
+        if theirs is not None and kind in (JoinKind.INNER, JoinKind.SEMI):
+            left = within_keys(left, pair.left, theirs)
+        if ours is not None and kind in (JoinKind.INNER, JoinKind.SEMI, JoinKind.LEFT, JoinKind.ANTI):
+            right = within_keys(right, pair.right, ours)
+    return left, right
+
+
+def _sampled(left: Estimate, right: Estimate, pairs: Sequence[KeyPair]) -> SampledJoin | None:
+    if left.sample is None or right.sample is None:
+        return None
+    return sampled_join(left.sample, right.sample, pairs)
+
+
+def _with_sample_of_a_side(kind: JoinKind, left: Estimate, right: Estimate, joined: Estimate) -> Estimate:
+    """A join that is not computed, with the sample of its larger side: which of these rows remain is unknown, and what the
+    other side adds to them."""
+    sides = [left, right] if kind is JoinKind.INNER else [] if kind.extends_left else [left]
+    known = [side.sample for side in sides if side.sample is not None and side.sample.rows >= LOOKS.min_rows]
+    largest = max(known, key=lambda sample: sample.estimated, default=None)
+    if largest is None or joined.rows < 1.0:
+        return joined
+    return replace(joined, sample=largest.reduced(joined.rows / largest.estimated))
+
+
+def _of_samples(
+    node: Join,
+    left: Estimate,
+    right: Estimate,
+    rows: float,
+    sampled: SampledJoin,
+    rest: Sequence[Expression],
+    equi_join: EquiJoin,
+    facts: Dependencies,
+) -> Estimate:
+    """The estimate of a join whose matches were looked at. `rows` is what statistics say of its equalities."""
+    pairs = sampled.of_kind(JoinKind.INNER)
+    if pairs is not None:
+        rows = rows_of(pairs, rows)
+        equi_join.guessed = equi_join.guessed and not pairs.tells_enough
+    inner = _inner(left, right, rows, equi_join, facts)
+    inner = replace(inner, sample=pairs if pairs is not None and pairs.tells_enough else None)
+    if rest:
+        residual = restriction(rest, inner)
+        inner = filtered(rest, inner, residual, facts)
+        equi_join.guessed |= inner.guessed
+    estimate = _of_kind(node.kind, left, right, inner, equi_join, facts)
+    if node.kind is JoinKind.INNER:
+        return counted_anew(estimate)
+    sample = sampled.of_kind(node.kind) if not rest else None
+    if sample is None:
+        return _with_sample_of_a_side(node.kind, left, right, estimate)
+    kept = sample if sample.tells_enough else None
+    return counted_anew(replace(estimate, rows=rows_of(sample, estimate.rows), sample=kept))
 
 
 def _split_condition(

@@ -21,6 +21,7 @@ from math import expm1, log1p
 
 import pyarrow as pa
 
+from unshuffle.cardinality.samples import Sample
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics, default_width
 from unshuffle.constants import ASSUMED
@@ -36,6 +37,7 @@ class Relation:
     facts: Dependencies
     order_dependencies: tuple[tuple[Column, ...], ...] = ()  # see `TableStatistics`
     overlaps: Mapping[Column, float] = field(default_factory=dict)  # see `ColumnStatistics`
+    sample: Sample | None = None  # of its rows
 
 
 Origin = tuple[Relation, Column]  # a base relation, and the column in it
@@ -55,6 +57,7 @@ class Estimate:
     # The fraction of its relation's rows that satisfies the conditions on a column. Its statistics describe these rows.
     own: Mapping[Origin, float] = field(default_factory=dict)
     guesses: int = 0  # how many uncertain factors the rows are a product of; none if the rows were counted
+    sample: Sample | None = None  # rows that were looked at
 
     def width(self, columns: Iterable[Column]) -> float:
         """Bytes of a row of these columns."""
@@ -88,6 +91,18 @@ class Estimate:
         if len(relations) > 1:
             combinations = max(at_least, distinct_after(rows, combinations))
         return max(1.0, min(rows, combinations))
+
+    def groups(self, columns: Iterable[Column]) -> float:
+        """The same, counted in the rows that were looked at if they tell. It takes longer."""
+        needed = self.essential(columns)
+        counted = self.sample.distinct(needed) if self.sample is not None and needed and self.rows > 1.0 else None
+        known = self.distinct(columns)
+        if counted is None or self.sample is None:
+            return known
+        if len(needed) > 1 or self.sample.covers(needed):
+            return max(1.0, min(self.rows, counted))
+        # Too few values repeat: what they tell is too low for values of unequal frequency, and footers may be too high.
+        return float(max(1.0, min(self.rows, known, (known * counted) ** 0.5)))
 
     def largest_share(self, columns: Iterable[Column]) -> float:
         """The fraction of rows with the most common combination of these columns."""
@@ -150,7 +165,15 @@ class Estimate:
         if facts is self.facts:
             return self
         return Estimate(
-            self.rows, self.columns, self.guessed, facts, self.origins, self.remaining, self.own, self.guesses
+            self.rows,
+            self.columns,
+            self.guessed,
+            facts,
+            self.origins,
+            self.remaining,
+            self.own,
+            self.guesses,
+            self.sample,
         )
 
     def with_rows(self, rows: float) -> Estimate:
@@ -160,7 +183,10 @@ class Estimate:
             remaining = remaining_rows(self.remaining, self.rows, share, {})
         else:
             remaining = {each: min(each.population, count * share) for each, count in self.remaining.items()}
-        return Estimate(rows, self.columns, self.guessed, self.facts, self.origins, remaining, self.own)
+        sample = self.sample
+        if sample is not None:
+            sample = sample.reduced(rows / sample.estimated) if sample.rows else None
+        return Estimate(rows, self.columns, self.guessed, self.facts, self.origins, remaining, self.own, sample=sample)
 
     # --- the values of columns in their base relations
 
@@ -216,6 +242,9 @@ class Estimate:
             if len(names) > 1 and facts.determines((other for other in names if other is not name), (name,)):
                 del names[name]
         combinations = product_of_values(count(column) for column in names.values())
+        if relation.sample is not None and len(names) > 1:
+            counted = relation.sample.distinct(tuple(names))
+            combinations = combinations if counted is None else min(combinations, counted)
         return min(population, combinations) if len(names) == 1 else distinct_after(population, combinations)
 
     def _own(self, relation: Relation, columns: Iterable[Column]) -> float:

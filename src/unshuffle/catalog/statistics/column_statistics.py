@@ -6,6 +6,7 @@ NULL has a code of its own, because keys and dependencies treat NULL as equal to
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics, EquiDepthHistogram, default_width
+from unshuffle.catalog.statistics.value_codes import integers, is_whole
 from unshuffle.frozen import dataclass
 
 BUCKETS = 64
@@ -58,6 +60,40 @@ def profile_column(column: pa.ChunkedArray, type: pa.DataType) -> ColumnProfile:
     ranks[order] = np.arange(len(values), dtype=np.int32)
     ordered = values.take(pa.array(order))
     return ColumnProfile(_statistics(ordered, counts[order], len(codes), type), codes, len(values), ranks)
+
+
+def count_values(values: pa.Array, most: int) -> tuple[ColumnStatistics, npt.NDArray[np.int64]]:
+    """The statistics of some values, and how often each different one occurs. Of more than `most` different texts or other
+    values that are slow to sort, an even sample gives the histogram and the common values."""
+    import pyarrow.compute as pc
+
+    if is_whole(values.type):
+        present = integers(values.drop_null())
+        whole, counts = _counted_integers(present)
+        ordered = pa.array(whole.astype(np.int32) if pa.types.is_date32(values.type) else whole).cast(values.type)
+        return _statistics(ordered, counts, len(values), values.type), counts
+    column = pa.chunked_array([values])
+    encoded = normalized_floats(column).combine_chunks().dictionary_encode()
+    codes = encoded.indices.drop_null().to_numpy()
+    counts = np.bincount(codes, minlength=len(encoded.dictionary)).astype(np.int64)
+    step = max(1, -(-len(counts) // most))
+    picked = encoded.dictionary.take(pa.array(np.arange(0, len(counts), step)))
+    order = pc.sort_indices(picked).to_numpy()
+    some = counts[::step][order]
+    rows = len(values) if step == 1 else round(len(values) * float(some.sum()) / max(1, len(codes)))
+    found = _statistics(picked.take(pa.array(order)), some, rows, values.type)
+    return (found if step == 1 else replace(found, distinct=float(len(counts)))), counts
+
+
+def _counted_integers(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The different values, ascending, and how often each occurs."""
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    if high - low > 4 * len(values) + 1000:
+        different, counts = np.unique(values, return_counts=True)
+        return different, counts.astype(np.int64)
+    counts = np.bincount(values - low, minlength=1).astype(np.int64)
+    different = np.flatnonzero(counts)
+    return different + low, counts[different]
 
 
 def normalized_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from unshuffle.catalog.schema import Column, DataType, Dependency, Key
+from unshuffle.catalog.statistics.table_look import TableLook
 from unshuffle.catalog.statistics.table_statistics import TableStatistics
 from unshuffle.errors import Span
 from unshuffle.frozen import dataclass
@@ -91,6 +92,8 @@ class Scan(Leaf):
     stream: Stream | None = field(default=None, compare=False, repr=False)  # the version that the files belong to
     # The ranges of the stored sort order that the query needs. Row groups outside them are not read.
     within: tuple[KeyInterval, ...] | None = None
+    # The rows of the files that an estimate may look at.
+    look: TableLook | None = field(default=None, compare=False, repr=False)
     share: float = field(default=1.0, compare=False)  # the fraction of the bytes of its estimated rows that is read
 
     @property

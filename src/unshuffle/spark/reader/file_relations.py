@@ -16,6 +16,7 @@ from unshuffle.catalog.files import DataFile, HashedTuple
 from unshuffle.catalog.parquet_files import NotParquet, parquet_contents
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.statistics_lookup import scan_facts
+from unshuffle.catalog.statistics.table_look import look_at
 from unshuffle.plan.logical import Files, Format, Scan
 from unshuffle.plan.part_bounds import with_bounds
 from unshuffle.plan.stored_tables import TableFile, in_buckets, in_folders, table_files
@@ -113,7 +114,10 @@ def _with_statistics(relations: FileRelations, scan: Scan, catalog: str | Path |
     same = [column for column in scan.columns if stored.get(column.name) == column.type and column.type is not None]
     known = scan_facts(same, where.paths, where.base, found, contents, catalog)
     counted = Files(where.paths, where.format, where.base, contents.rows, contents.bytes, where.relation)
-    counted_scan = Scan(scan.label, counted, scan.columns, known.keys, known.dependencies, None, known.statistics)
+    look = look_at(found, contents)
+    counted_scan = Scan(
+        scan.label, counted, scan.columns, known.keys, known.dependencies, None, known.statistics, look=look
+    )
     if not is_listed or source.overlapping_columns or _has_options(scan):
         return counted_scan
     bounded = with_bounds(counted_scan, found, source.partition_columns)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from unshuffle.catalog import files
 from unshuffle.catalog.parquet_files import NotParquet, parquet_contents
 from unshuffle.catalog.statistics.statistics_lookup import scan_facts
+from unshuffle.catalog.statistics.table_look import look_at
 from unshuffle.errors import FileProblem, Span, located
 from unshuffle.frozen import dataclass
 from unshuffle.language.bind.context import BindingContext
@@ -100,7 +101,8 @@ class StoredData:
             stored=contents.columns,
             version=hash(tuple(data_files)),
         )
-        scan = Scan(name, where, columns, known.keys, known.dependencies, span, known.statistics)
+        look = look_at(data_files, contents)
+        scan = Scan(name, where, columns, known.keys, known.dependencies, span, known.statistics, look=look)
         scan = with_bounds(scan, data_files, contents.partition_columns)
         if contents.partition_columns:
             from unshuffle.plan.stored_tables import in_folders, table_files
