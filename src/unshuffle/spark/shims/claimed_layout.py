@@ -23,51 +23,32 @@ from unshuffle.spark.shims.range_number import number_code
 SortOrder = Sequence[tuple[str, bool, bool]]  # name, descending, NULLs first
 
 
+def layout_by_number(spark: SparkSession, number: str, order: SortOrder) -> tuple[Any, ...]:
+    """The Java object that makes DataFrames of RDDs, and its arguments for the claim that the attribute `number` holds the
+    number of a row's partition, and that each partition is sorted by `order`."""
+    return _layouts(spark), number, None, None, None, None, None, _encoded([(number, False, True), *order])
+
+
+def layout_by_columns(
+    spark: SparkSession, columns: Sequence[str], function: HashFunction | RangeFunction, order: SortOrder
+) -> tuple[Any, ...]:
+    """The same for the claim that a row is in the partition that the function of its columns gives."""
+    number, claims = number_code(spark, function), claims_of_functions(spark)
+    names = SEPARATOR.join(columns)
+    return _layouts(spark), None, claims, number.text, number.expression, number.holes, names, _encoded(order)
+
+
 def with_claimed_layout(
     spark: SparkSession, attributes: Any, rdd: Any, number: str, order: SortOrder, statistics: Any
 ) -> DataFrame:
-    """An RDD of Catalyst's rows as a DataFrame. The attributes are a Scala Seq. The attribute `number` holds the number of a
-    row's partition. Each partition is sorted by `order`."""
-    sorted_by = _encoded([(number, False, True), *order])
-    java_frame = _layouts(spark).byNumber(java_session(spark), attributes, rdd, number, sorted_by, statistics)
-    return DataFrame(java_frame, spark)
-
-
-def with_layout_by_columns(
-    spark: SparkSession,
-    attributes: Any,
-    rdd: Any,
-    columns: Sequence[str],
-    function: HashFunction | RangeFunction,
-    order: SortOrder,
-    statistics: Any,
-) -> DataFrame:
-    """An RDD of Catalyst's rows as a DataFrame. A row is in the partition that the function of its columns gives."""
-    number = number_code(spark, function)
-    java_frame = _layouts(spark).byFunction(
-        java_session(spark),
-        attributes,
-        rdd,
-        claims_of_functions(spark),
-        number.text,
-        number.expression,
-        number.holes,
-        SEPARATOR.join(columns),
-        _encoded(order),
-        statistics,
-    )
-    return DataFrame(java_frame, spark)
+    """An RDD of Catalyst's rows as a DataFrame with a layout by number. The attributes are a Scala Seq."""
+    layouts, *_, sorted_by = layout_by_number(spark, number, order)
+    return DataFrame(layouts.byNumber(java_session(spark), attributes, rdd, number, sorted_by, statistics), spark)
 
 
 def without_layout(spark: SparkSession, attributes: Any, rdd: Any, statistics: Any) -> DataFrame:
     """An RDD of Catalyst's rows as a DataFrame of unknown partitioning and order."""
     return DataFrame(_layouts(spark).unknown(java_session(spark), attributes, rdd, statistics), spark)
-
-
-def statistics(spark: SparkSession, rows: int | None, bytes: int) -> Any:
-    """Catalyst's statistics. py4j would turn a Scala BigInt into a Python int, so the BigInts are made inside of the JVM.
-    Without statistics, Spark assumes more bytes than it would ever broadcast."""
-    return _layouts(spark).statistics(bytes, -1 if rows is None else rows)
 
 
 def _encoded(order: SortOrder) -> str:
@@ -121,6 +102,8 @@ public class ClaimedLayouts {
 
   public ClaimedLayouts() {}
 
+  /** A BigInt of Scala is made here, because py4j would turn it into a Python int. Without statistics, Spark assumes more
+      bytes than it would ever broadcast. */
   public Object statistics(long bytes, long rows) {
     Option count = rows < 0 ? Option.empty() : Option.apply(BigInt.apply(rows));
     return new Statistics(BigInt.apply(bytes), count, AttributeMap$.MODULE$.empty(), false);

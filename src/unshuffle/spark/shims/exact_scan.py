@@ -14,6 +14,7 @@ Spark's own scan, filtering 0.68 against 0.49, copying all 0.91 against 0.75.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
@@ -26,12 +27,12 @@ from pyspark.sql.types import (
 
 from unshuffle.plan.sql import quote
 from unshuffle.properties import HashFunction, RangeFunction
-from unshuffle.spark.shims.claimed_layout import SortOrder, statistics, with_claimed_layout, with_layout_by_columns
+from unshuffle.spark.shims.claimed_layout import SortOrder, layout_by_columns, layout_by_number
 from unshuffle.spark.shims.compiled_java import java_object
-from unshuffle.spark.shims.file_partitions import Piece, file_partitions
+from unshuffle.spark.shims.file_partitions import Piece, encoded_partitions, file_partitions
 from unshuffle.spark.shims.gateway import java_session
-from unshuffle.spark.shims.hadoop import hadoop_configuration
-from unshuffle.spark.shims.java_plans import selected
+from unshuffle.spark.shims.java_plans import selection
+from unshuffle.spark.shims.plan_tree import FoundNode, JavaNode
 from unshuffle.spark.shims.range_filter import RangeFilter
 
 
@@ -42,6 +43,7 @@ def exact_scan(
     number: str,
     *,
     folder_columns: StructType | None = None,
+    relation: JavaNode | FoundNode | None = None,
     belongs: Column | RangeFilter | None = None,
     predicate: Column | None = None,
     by: tuple[Sequence[str], HashFunction | RangeFunction] | None = None,
@@ -51,7 +53,8 @@ def exact_scan(
     names: Sequence[tuple[str, str]] | None = None,
 ) -> DataFrame:
     """The rows of the pieces with the schema's columns and `folder_columns`, which have the values of each piece, and their
-    logical partition in the column `number`. `names` chooses columns and gives them other names.
+    logical partition in the column `number`. Types and metadata of columns are those of Spark's `relation`, if there is one.
+    `names` chooses columns and gives them other names.
 
     `belongs` is the number of the partition that a row belongs to, or the ranges of the partitions. Other rows of pieces that
     are not whole are filtered out. `predicate` is pushed into the reader as far as Spark can, and is applied. `order` is how
@@ -65,24 +68,36 @@ def exact_scan(
     constants += ranges.fields if ranges is not None else []
     folders = list(folder_columns.fields) if folder_columns is not None else []
     types = [field.dataType for field in folders]
-    configuration = hadoop_configuration(spark)
-    attributes, rdd = java_object(spark, "unshuffle.ExactScans", _EXACT_SCANS).rows(
+    size = sum(piece.length for pieces in partitions for piece in pieces) if bytes is None else bytes
+    visible = [*schema.names, number, *(field.name for field in folders)]
+    names = names if names is not None else [(name, name) for name in visible]
+    own = _own_rows(belongs, number, whole)
+    scan = java_object(spark, "unshuffle.ExactScans", _EXACT_SCANS).over(
         java_session(spark),
         schema.json(),
         StructType(constants + folders).json(),
-        file_partitions(spark, partitions, len(constants) + len(folders), ranges, types, configuration),
+        len(folders),
+        *_of_plan(relation),
+        file_partitions(spark),
+        encoded_partitions(partitions, len(constants) + len(folders), ranges, types),
         predicate._jc if predicate is not None else None,
-        configuration,
     )
-    size = sum(piece.length for pieces in partitions for piece in pieces) if bytes is None else bytes
-    known = statistics(spark, rows, size)
-    if by is None:
-        frame = with_claimed_layout(spark, attributes, rdd, number, order, known)
-    else:
-        frame = with_layout_by_columns(spark, attributes, rdd, *by, order, known)
-    visible = [*schema.names, number, *(field.name for field in folders)]
-    names = names if names is not None else [(name, name) for name in visible]
-    return selected(frame, (predicate, _own_rows(belongs, number, whole)), names)
+    layouts = layout_by_number(spark, number, order) if by is None else layout_by_columns(spark, *by, order)
+    plans, columns = selection(spark, names)
+    conditions = own._jc if isinstance(own, Column) else own
+    java_frame = scan.frame(*layouts, size, -1 if rows is None else rows, plans, conditions, *columns)
+    return DataFrame(java_frame, spark)
+
+
+def _of_plan(relation: JavaNode | FoundNode | None) -> tuple[Any, str | None]:
+    """A node, or a plan and the path of the node in it."""
+    match relation:
+        case JavaNode(tree, path):
+            return tree.java, path
+        case FoundNode(node):
+            return node, None
+        case _:
+            return None, None
 
 
 def _own_rows(belongs: Column | RangeFilter | None, number: str, whole: str) -> Column | str | None:
@@ -100,6 +115,7 @@ def _own_rows(belongs: Column | RangeFilter | None, number: str, whole: str) -> 
 _EXACT_SCANS = """
 package unshuffle;
 
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.python.PythonUtils;
@@ -118,6 +134,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.NoopCache$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.Option;
@@ -131,15 +148,72 @@ public class ExactScans {
 
   public ExactScans() {}
 
+  /** The columns of the last `folders` constants are, like those of the schema, what a relation says of them. */
+  public Object over(
+      SparkSession session, String schema, String constants, int folders, Object plan, String path, Object maker,
+      byte[] pieces, Column predicate) throws Exception {
+    Object relation = path == null ? plan : called(plan, "at", new Object[] {path});
+    StructField[] data = ((StructType) DataType.fromJson(schema)).fields();
+    StructField[] appended = ((StructType) DataType.fromJson(constants)).fields();
+    if (relation != null) {
+      StructType known = ((LogicalRelation) relation).relation().schema();
+      for (int i = 0; i < data.length; i++) data[i] = known.apply(data[i].name());
+      for (int i = appended.length - folders; i < appended.length; i++) appended[i] = known.apply(appended[i].name());
+    }
+    Configuration configuration = session.sessionState().newHadoopConf();
+    Seq partitions = (Seq) called(maker, "made", new Object[] {pieces, configuration});
+    Object[] rows =
+      rows(session, new StructType(data), new StructType(appended), partitions, predicate, configuration);
+    return new Scan(session, (Seq) rows[0], (RDD) rows[1], predicate);
+  }
+
+  /** Classes of ours that are compiled one by one do not know each other. */
+  static Object called(Object target, String method, Object[] arguments) throws Exception {
+    Method[] all = target.getClass().getMethods();
+    for (int i = 0; i < all.length; i++) {
+      if (all[i].getName().equals(method) && all[i].getParameterCount() == arguments.length) {
+        return all[i].invoke(target, arguments);
+      }
+    }
+    throw new IllegalStateException(target.getClass() + " has no method " + method);
+  }
+
+  public static class Scan {
+    final SparkSession session;
+    final Seq attributes;
+    final RDD rows;
+    final Column predicate;
+
+    public Scan(SparkSession session, Seq attributes, RDD rows, Column predicate) {
+      this.session = session;
+      this.attributes = attributes;
+      this.rows = rows;
+      this.predicate = predicate;
+    }
+
+    public Object frame(
+        Object layouts, String number, Object claims, String function, Object expression, Seq holes, String keys,
+        String order, long bytes, long count, Object plans, Object ownRows, String from, String to) throws Exception {
+      Object statistics = called(layouts, "statistics", new Object[] {Long.valueOf(bytes), Long.valueOf(count)});
+      Object frame = number != null
+          ? called(layouts, "byNumber", new Object[] {session, attributes, rows, number, order, statistics})
+          : called(layouts, "byFunction", new Object[] {
+              session, attributes, rows, claims, function, expression, holes, keys, order, statistics});
+      ArrayList conditions = new ArrayList();
+      if (predicate != null) conditions.add(predicate);
+      if (ownRows != null) conditions.add(ownRows);
+      return called(plans, "selected", new Object[] {session, frame, conditions, from, to});
+    }
+  }
+
   /** The attributes and the rows of some files. */
-  public Object[] rows(
-      SparkSession session, String schema, String constants, Seq partitions, Column predicate,
+  static Object[] rows(
+      SparkSession session, StructType schema, StructType constant, Seq partitions, Column predicate,
       Configuration configuration) {
     ParquetFileFormat parquet = new ParquetFileFormat();
     InMemoryFileIndex index = new InMemoryFileIndex(
       session, NONE, NO_OPTIONS, Option.empty(), NoopCache$.MODULE$, Option.empty(), Option.empty());
-    StructType data = ((StructType) DataType.fromJson(schema)).asNullable();
-    StructType constant = (StructType) DataType.fromJson(constants);
+    StructType data = schema.asNullable();
     HadoopFsRelation files =
       new HadoopFsRelation(index, constant, data, Option.empty(), parquet, NO_OPTIONS, session);
     LogicalRelation relation = LogicalRelation$.MODULE$.apply(files, false);

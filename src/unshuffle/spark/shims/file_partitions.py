@@ -37,15 +37,15 @@ class Piece:
     values: tuple[Any, ...] = ()  # of the columns that are in the names of its folders
 
 
-def file_partitions(
-    spark: SparkSession,
-    partitions: Sequence[Sequence[Piece]],
-    constants: int,
-    ranges: RangeFilter | None,
-    folder_types: Sequence[DataType],
-    configuration: Any,
-) -> Any:
-    """Spark's description of the tasks, a Scala Seq made from one array of bytes."""
+def file_partitions(spark: SparkSession) -> Any:
+    """The Java object that makes Spark's description of tasks, a Scala Seq, from `encoded_partitions`."""
+    return java_object(spark, "unshuffle.FilePartitions", _FILE_PARTITIONS)
+
+
+def encoded_partitions(
+    partitions: Sequence[Sequence[Piece]], constants: int, ranges: RangeFilter | None, folder_types: Sequence[DataType]
+) -> bytes:
+    """What each task reads, for the Java object."""
     rows: dict[tuple[int, bool, tuple[Any, ...]], int] = {}  # the constants of a piece, each combination once
     encoded = _Encoded()
     for number, pieces in enumerate(partitions):
@@ -66,8 +66,7 @@ def file_partitions(
         for type_, value in zip(folder_types, values, strict=True):
             table.value(type_, value)
     table.number(len(partitions))
-    maker = java_object(spark, "unshuffle.FilePartitions", _FILE_PARTITIONS)
-    return maker.made(bytes(table.bytes + encoded.bytes), configuration)
+    return bytes(table.bytes + encoded.bytes)
 
 
 class _Encoded:
@@ -108,7 +107,7 @@ class _Encoded:
                 raise InternalError(f"a constant of type {type_.simpleString()}")
 
 
-# Reads what `file_partitions` encodes. Each piece gets the machines that store most of it, as far as its file system knows.
+# Reads what `encoded_partitions` wrote. Each piece gets the machines that store most of it, as far as its file system knows.
 _FILE_PARTITIONS = """
 package unshuffle;
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from unshuffle.spark.shims.compiled_java import java_object
@@ -14,15 +14,11 @@ from unshuffle.spark.shims.gateway import java_session
 SEPARATOR = "\x01"  # between names that are passed as one text
 
 
-def selected(
-    frame: DataFrame, conditions: Sequence[Column | str | None], names: Sequence[tuple[str, str]]
-) -> DataFrame:
-    """The rows that satisfy some conditions, and of them the columns of these names, under other names. A condition is a
-    column, a text, or None."""
-    spark = frame.sparkSession
-    wanted = [each._jc if isinstance(each, Column) else each for each in conditions if each is not None]
+def selection(spark: SparkSession, names: Sequence[tuple[str, str]]) -> tuple[Any, tuple[str, str]]:
+    """The Java object that selects rows and columns of a frame, and its arguments for columns of these names, under other
+    names."""
     from_names, to_names = (SEPARATOR.join(pair[i] for pair in names) for i in range(2))
-    return DataFrame(_plans(spark).selected(java_session(spark), frame._jdf, wanted, from_names, to_names), spark)
+    return _plans(spark), (from_names, to_names)
 
 
 def with_schema(frame: DataFrame, schema: StructType) -> DataFrame:

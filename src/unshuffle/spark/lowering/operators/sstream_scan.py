@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import NullType, StructField, StructType
 
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import sql_name
@@ -57,14 +56,14 @@ def rows(
     function, tasks = _bounded_reads(operator, positions) or _stored_reads(operator, positions)
     is_filtered = not all(piece.whole for pieces in tasks for piece in pieces)
     relation = scan.files.relation
-    known = StructType.fromJson(json.loads(relation.jvm.relation().schema().json())) if relation is not None else None
     names = [(each.name, each.spark_name) for each in scan.columns]
     return exact_scan(
         spark,
-        _schema(known, [column for column in scan.columns if column.name not in in_folders]),
+        _schema([column for column in scan.columns if column.name not in in_folders], relation is not None),
         tasks,
         number,
-        folder_columns=_schema(known, [read[name] for name in in_folders]),
+        folder_columns=_schema([read[name] for name in in_folders], is_known=False),
+        relation=relation,
         belongs=_membership(spark, scan.label, layout, function, number) if is_filtered else None,
         predicate=_column(spark, predicate) if predicate is not None else None,
         by=_by(layout) if is_known_by_columns else None,
@@ -145,12 +144,11 @@ def _membership(
     return partition_number(spark, layout, lambda each: each.name)
 
 
-def _schema(known: StructType | None, columns: Sequence[Column]) -> StructType:
-    """The columns as a table has them: the metadata of a column that was added later says what older files have for it."""
-    if not columns:
-        return StructType()
-    if known is not None:
-        return StructType([known[column.name] for column in columns])
+def _schema(columns: Sequence[Column], is_known: bool) -> StructType:
+    """The columns with their types; without, if Spark's relation knows them. It also knows what a column that was added later
+    is in older files."""
+    if is_known or not columns:
+        return StructType([StructField(each.name, NullType()) for each in columns])
     return cast(StructType, StructType.fromDDL(", ".join(f"{quote(c.name)} {sql_name(c.type)}" for c in columns)))
 
 
