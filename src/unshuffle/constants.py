@@ -322,7 +322,7 @@ class LookLimits:
 
     complete_rows: int = constant(300_000, "rows", "all rows of a table with at most this many are looked at", BY_HAND)
     sampled_rows: int = constant(20_000, "rows", "of a larger table", BY_HAND)
-    row_groups: int = constant(24, "row groups", "of a larger table are read at most", BY_HAND)
+    row_groups: int = constant(16, "row groups", "of a larger table are read at most", BY_HAND)
     decoded_rows: int = constant(12_000_000, "rows", "of a column are decoded at most to sample it", BY_HAND)
     worth_rows: int = constant(
         20_000,
