@@ -29,11 +29,7 @@ class Rename(LayoutPreservingOperator):
     def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
         """Boundaries are sampled again for each use, so two uses of one plan are not co-partitioned."""
         made = through_project(inputs[0], facts[0], (), dict(zip(self.columns, self.originals, strict=True)))
-        layout = made.partitioning
-        if isinstance(layout, Partitioned) and is_sampled(layout.function):
-            unknown = UnknownFunction(layout.function.arity, layout.function.partitions)
-            return Delivered(Partitioned(unknown, layout.columns, layout.nulls_anywhere), made.local)
-        return made
+        return _without_sampled_boundaries(made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +42,14 @@ class ReadSpool(LeafOperator):
     layout: Delivered
 
     def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
-        return self.layout
+        """Spark takes no two uses for co-partitioned by boundaries that are sampled, not even of one exchange."""
+        return _without_sampled_boundaries(self.layout)
+
+
+def _without_sampled_boundaries(delivered: Delivered) -> Delivered:
+    """Rows with equal columns are together, by a function of which nothing is known."""
+    layout = delivered.partitioning
+    if not isinstance(layout, Partitioned) or not is_sampled(layout.function):
+        return delivered
+    unknown = UnknownFunction(layout.function.arity, layout.function.partitions)
+    return Delivered(Partitioned(unknown, layout.columns, layout.nulls_anywhere), delivered.local)

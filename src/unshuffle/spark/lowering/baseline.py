@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -50,11 +51,19 @@ class Baseline:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self._apart: SparkSession | None = None  # a session for views, which other threads must not see
-        is_plain = why_plain(spark) is not None
-        has_plain_strings_ = has_plain_strings(spark) if is_plain else session_conf(spark).plain_strings
-        string = string_as_bytes if has_plain_strings_ else string_literal
-        self._placeholders = Placeholders(name_of, self.subquery, is_plain, string)
+        self._is_plain = why_plain(spark) is not None
+        self._placeholders = Placeholders(name_of, self.subquery, self._is_plain, self._string)
         self._shared: dict[int, tuple[logical.Shared, str]] = {}
+
+    @cached_property
+    def _has_plain_strings(self) -> bool:
+        """Whether a backslash in a string of a SQL text is not an escape."""
+        return has_plain_strings(self.spark) if self._is_plain else session_conf(self.spark).plain_strings
+
+    def _string(self, value: str) -> str:
+        """Only a string with something to escape needs the setting, and the call to the JVM that asks for it."""
+        literal = string_literal(value)
+        return string_as_bytes(value) if literal != f"'{value}'" and self._has_plain_strings else literal
 
     def result(self, plan: Plan) -> DataFrame:
         """The plan as a DataFrame under the user's column names."""

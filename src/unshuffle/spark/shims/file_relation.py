@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -37,9 +38,13 @@ class FileRelations:
     """The relations of a plan, by their paths in it."""
 
     def __init__(self, tree: PlanTree) -> None:
-        self._spark, self._numbers = tree.spark, tree.relations
-        self._java = _relations(tree.spark).of(tree.java) if self._numbers else None
-        self._found = [_relation(each) for each in json.loads(self._java.described())] if self._java else []
+        self._tree, self._numbers = tree, tree.relations
+        described = _relations(tree.spark).described(tree.java) if self._numbers else "[]"
+        self._found = [_relation(each) for each in json.loads(described)]
+
+    @cached_property
+    def _java(self) -> Any:
+        return _relations(self._tree.spark).of(self._tree.java)
 
     def at(self, path: str) -> FileRelation | None:
         """None for a relation of another source."""
@@ -48,13 +53,13 @@ class FileRelations:
 
     def listed_files(self, path: str) -> tuple[str, ...]:
         """The files that Spark has listed for a relation, and will read. The same object for the same files."""
-        number, java = self._numbers[path], self._java
+        number = self._numbers[path]
         relation = self._found[number]
-        if java is None or relation is None:
+        if relation is None:
             raise InternalError(f"the relation at {path!r} is not read from files")
 
         def files() -> tuple[str, ...]:
-            return tuple(sorted(json.loads(java.files(number))))
+            return tuple(sorted(json.loads(self._java.files(number))))
 
         return _LISTED.get(relation.listing, files) if relation.listing else files()
 
@@ -102,6 +107,10 @@ public class FileRelations {
 
   public Object of(Object tree) throws Exception {
     return new Relations((ArrayList) tree.getClass().getMethod("relations", new Class[0]).invoke(tree, new Object[0]));
+  }
+
+  public String described(Object tree) throws Exception {
+    return ((Relations) of(tree)).described();
   }
 
   public static class Relations {

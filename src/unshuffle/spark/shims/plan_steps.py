@@ -19,6 +19,7 @@ from unshuffle.errors import InternalError
 from unshuffle.frozen import dataclass
 from unshuffle.spark.shims.compiled_java import java_object
 from unshuffle.spark.shims.gateway import java_session
+from unshuffle.spark.shims.java_plans import SEPARATOR
 from unshuffle.spark.shims.plan_bridge import PlanChange
 from unshuffle.spark.shims.plan_tree import FoundNode, JavaNode, PlanTree
 
@@ -55,6 +56,9 @@ class Steps:
     _java: Any = None
     _names: dict[Any, str] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    _to_give: list[tuple[str, Any]] = field(
+        default_factory=list
+    )  # objects that the JVM does not know by their names yet
 
     def frame(self, step: Step) -> DataFrame:
         if self._java is None:
@@ -63,6 +67,7 @@ class Steps:
             return DataFrame(self._java.get(self._names[step]), self.spark)
         program: list[dict[str, Any]] = []
         self._add(step, program)
+        self._give()
         made = self._java.run(json.dumps(program))
         if isinstance(made, str):
             raise InternalError(made)
@@ -106,8 +111,18 @@ class Steps:
             java = (
                 value.java if isinstance(value, PlanTree) else value.jvm if isinstance(value, FoundNode) else value._jdf
             )
-            self._java.put(self._names[id(key)], java)
+            self._to_give.append((self._names[id(key)], java))
         return self._names[id(key)]
+
+    def _give(self) -> None:
+        """Names objects in the JVM, several in one call."""
+        for start in range(0, len(self._to_give), _GIVEN):
+            names, objects = zip(*self._to_give[start : start + _GIVEN], strict=True)
+            self._java.put(SEPARATOR.join(names), *objects, *[None] * (_GIVEN - len(objects)))
+        self._to_give.clear()
+
+
+_GIVEN = 8  # objects that `put` takes
 
 
 _PLAN_STEPS = """
@@ -215,8 +230,11 @@ public class PlanSteps {
       this.session = session;
     }
 
-    public void put(String name, Object object) {
-      objects.put(name, object);
+    public void put(
+        String names, Object a, Object b, Object c, Object d, Object e, Object f, Object g, Object h) {
+      Object[] given = {a, b, c, d, e, f, g, h};
+      String[] each = names.split("\\u0001");
+      for (int i = 0; i < each.length; i++) objects.put(each[i], given[i]);
     }
 
     public Object get(String name) {

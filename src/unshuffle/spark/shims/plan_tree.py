@@ -75,6 +75,13 @@ class FoundNode:
     jvm: Any
 
 
+def are_same_expressions(one: JavaNode | FoundNode, other: JavaNode | FoundNode) -> bool:
+    """Whether two expressions are the same to Catalyst."""
+    if isinstance(one, JavaNode) and isinstance(other, JavaNode) and one.tree is other.tree:
+        return bool(one.tree.java.areSame(one.path, other.path))
+    return bool(one.jvm.semanticEquals(other.jvm))
+
+
 _PLAN_TREES = r"""
 package unshuffle;
 
@@ -378,6 +385,10 @@ public class PlanTrees {
 
     public ArrayList relations() {
       return relations;
+    }
+
+    public boolean areSame(String one, String other) throws Exception {
+      return ((Expression) at(one)).semanticEquals((Expression) at(other));
     }
 
     public Object at(String path) throws Exception {

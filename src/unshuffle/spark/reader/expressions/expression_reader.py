@@ -22,6 +22,7 @@ from unshuffle.plan.logical import Plan
 from unshuffle.spark.reader.catalyst_tree import AttributeScope, CatalystNode
 from unshuffle.spark.reader.expressions import aggregates, calls, constants, references
 from unshuffle.spark.shims.catalyst import OpaqueCode
+from unshuffle.spark.shims.plan_tree import are_same_expressions
 from unshuffle.spark.shims.session_conf import session_conf
 
 
@@ -70,7 +71,7 @@ class ExpressionReader:
         distinguish two functions of one name."""
         for other_shape, other in self._opaque:
             is_similar = opaque.deterministic and other_shape == shape and other.arguments == opaque.arguments
-            if is_similar and other.code.expression.jvm.semanticEquals(opaque.code.expression.jvm):
+            if is_similar and are_same_expressions(other.code.expression, opaque.code.expression):
                 return other
         numbered = replace(opaque, number=len(self._opaque) + 1)
         self._opaque.append((shape, numbered))
