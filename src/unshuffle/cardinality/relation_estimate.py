@@ -324,7 +324,7 @@ def values_left(values: float, population: float, rows: float) -> float:
     uniform (Yao 1977, in the form that is exact for a key): all of them for all rows, and one for each row of a key."""
     if rows >= population or population <= 0.0:
         return values
-    if rows <= 0.0:
+    if rows <= 0.0 or values <= 0.0:
         return 0.0
     each = max(1.0, population / values)
     return min(rows, -values * expm1(each * log1p(-rows / population)))

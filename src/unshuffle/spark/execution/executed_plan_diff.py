@@ -19,7 +19,7 @@ from unshuffle.plan import physical
 from unshuffle.plan.physical import PhysicalOperator, PhysicalPlan
 from unshuffle.properties import Replicated
 from unshuffle.spark.lowering.operators.sort_limit import below_limit
-from unshuffle.spark.shims.executed_plan import executed_plan, operators_in
+from unshuffle.spark.shims.executed_plan import executed_plan, is_adaptive, operators_in
 from unshuffle.spark.shims.plan_bridge import (
     GatherExchange,
     HashExchange,
@@ -100,12 +100,14 @@ def _sorts(operator: PhysicalOperator) -> int:
         case physical.HashAggregate(keys=keys, aggregates=aggregates, phase=phase) if phase != "partial":
             # The partial and the final aggregate sort: Spark normalizes floating-point keys in between.
             return 0 if is_hashed(keys, aggregates) else 2
+        case physical.SortAggregate(aggregates=aggregates) if any(call.distinct for _, call in aggregates):
+            return 1  # by the keys and the values that are counted once
     return 0
 
 
 def of_frame(frame: DataFrame) -> ExecutedShape:
     """What Spark would run. The text of an adaptive plan that has run holds the plan twice, so a new one is made."""
-    return of_text(executed_plan(frame.select("*")))
+    return of_text(executed_plan(frame.select("*") if is_adaptive(frame) else frame))
 
 
 def of_text(lines: Iterable[str]) -> ExecutedShape:

@@ -19,6 +19,11 @@ def executed_plan(frame: DataFrame) -> list[str]:
     return text.splitlines()
 
 
+def is_adaptive(frame: DataFrame) -> bool:
+    """Will adaptive execution plan it again while it runs?"""
+    return bool(query_execution(frame).executedPlan().nodeName() == "AdaptiveSparkPlan")
+
+
 def operators_in(lines: Iterable[str]) -> list[str]:
     """The operators of a plan, including those of fragments that reach Spark as an RDD."""
     return [operator for line in _without_repeated_subqueries(lines) for operator in _fragment(line)]

@@ -164,6 +164,7 @@ import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -405,10 +406,12 @@ public class PlanSteps {
     }
 
     // Adaptive execution would plan our leaf again after each stage. It recognizes the leaf's stages, but not a scan of
-    // cached data, nor anything if exchange reuse is off: then it would wait for a new stage each time. Both are avoided
-    // whether or not adaptive execution is on: it may be when the DataFrame runs, or what is derived from it.
+    // cached data, nor anything if exchange reuse is off: then it would wait for a new stage each time. Cached data are
+    // avoided whether or not adaptive execution is on: it may be by the time the DataFrame runs.
     boolean wouldNotTerminate(SparkPlan physical) {
-      return readsCachedData(physical) || !session.sessionState().conf().exchangeReuseEnabled();
+      if (readsCachedData(physical)) return true;
+      SQLConf conf = session.sessionState().conf();
+      return conf.adaptiveExecutionEnabled() && !conf.exchangeReuseEnabled();
     }
 
     static boolean readsCachedData(TreeNode plan) {

@@ -63,6 +63,8 @@ public class QuerySessions {
 
   public Object made(SparkSession user, String items) throws Exception {
     SessionState state = user.sessionState();
+    // What is derived from the DataFrame would run with adaptive execution but without reuse, and wait for a leaf of ours.
+    if (state.conf().adaptiveExecutionEnabled() && !state.conf().exchangeReuseEnabled()) return user;
     // What the user's session makes at its first use is made now, so that the copy has the same objects.
     state.catalog();
     state.analyzer();
