@@ -67,6 +67,7 @@ from unshuffle.normalize.predicates.predicate_pushdown import (
     push_through_window,
 )
 from unshuffle.normalize.predicates.scan_pruning import prune_scan
+from unshuffle.normalize.predicates.shared_filters import filter_shared_rowsets
 from unshuffle.normalize.projections.column_pruning import DROP_WINDOW, Pruned, prune_columns
 from unshuffle.normalize.projections.merge_projections import drop_identity_project, limit_below_project, merge_projects
 from unshuffle.normalize.projections.remove_renames import drop_renames
@@ -175,12 +176,15 @@ REMOVE_REDUNDANT = (
     prune_parts_across_join,
 )
 
-WHOLE_PLAN = (drop_renames, prune_columns)
+WHOLE_PLAN = (drop_renames, prune_columns, filter_shared_rowsets)
 
 ALL_PHASES = (UNNEST, PUSH_PREDICATES, PUSH_SEMI_JOINS, ELIMINATE_CROSS_JOINS, SIMPLIFY, REMOVE_REDUNDANT, WHOLE_PLAN)
 RULES: frozenset[Callable[..., Any]] = frozenset(rule for phase in ALL_PHASES for rule in phase)
 if len({rule.__name__ for rule in RULES}) < len(RULES):
     raise InternalError("two normalization rules have the same name, so neither can be disabled")
+
+# A rowset may be used by another one, whose filter is known after the first round.
+_ROUNDS_OF_SHARED = 2
 
 Traversal = Callable[[Plan, Sequence[Rewrite], Rewriting, bool, Done], Plan]
 
@@ -208,9 +212,13 @@ class _Normalization:
     def result(self, plan: Plan) -> Plan:
         # First of all: an aggregate of distinct values that nobody reads would become grouping columns, which stay.
         plan = prune_columns(plan, self._context, self._nested, self._pruned)
-        for _ in range(THRESHOLDS.normalize_rounds):
+        for round_ in range(THRESHOLDS.normalize_rounds):
             windows = self._context.fired[DROP_WINDOW]
-            pruned = prune_columns(self._settled(plan), self._context, self._nested, self._pruned)
+            settled = self._settled(plan)
+            if round_ < _ROUNDS_OF_SHARED:
+                filtered = filter_shared_rowsets(settled, self._context, self._nested)
+                settled = settled if filtered is settled else self._settled(filtered)
+            pruned = prune_columns(settled, self._context, self._nested, self._pruned)
             plan = self._remove_redundant(pruned)
             if plan is pruned and self._context.fired[DROP_WINDOW] == windows:
                 break
