@@ -29,7 +29,7 @@ def short_table(results: Path = RESULTS) -> str:
     """The rows of README.md."""
     trees = [row for name in ("super_operators", "super_operators_tuned") for row in _rows(results, name)]
     picked = [
-        *_rows(results, "execute"),
+        *(row for row in _rows(results, "execute") if SIDES["sql"] not in row[0]),  # it is like `Session.optimize`
         *(row for row in trees if " operator trees " in row[0]),
         *(row for row in _rows(results, "streams") if row[0].startswith(FIGURES["grouped"])),
     ]

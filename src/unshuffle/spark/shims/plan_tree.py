@@ -142,11 +142,13 @@ public class PlanTrees {
     return new Tree(cache.isEmpty() ? plan : overCachedData(cache, plan));
   }
 
+  /** Since Spark 4.3 the method has overloads, in an order that the JVM chooses. */
   static LogicalPlan overCachedData(CacheManager cache, LogicalPlan plan) throws Exception {
     Method[] all = CacheManager.class.getMethods();
     for (int i = 0; i < all.length; i++) {
-      if (!all[i].getName().equals("useCachedData")) continue;
-      if (all[i].getParameterTypes().length == 1) return (LogicalPlan) all[i].invoke(cache, new Object[] {plan});
+      Class[] types = all[i].getParameterTypes();
+      if (!all[i].getName().equals("useCachedData") || types.length > 1 && types[1] != scala.Function1.class) continue;
+      if (types.length == 1) return (LogicalPlan) all[i].invoke(cache, new Object[] {plan});
       Object second = CacheManager.class.getMethod("useCachedData$default$2", new Class[0]).invoke(cache, new Object[0]);
       return (LogicalPlan) all[i].invoke(cache, new Object[] {plan, second});
     }
