@@ -32,9 +32,8 @@ from pyspark.sql.functions import count, lit  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from benchmarks.execute import DATA, started  # noqa: E402
+from benchmarks.execute import started, use_tpcds, use_tpch  # noqa: E402
 from tools import benchmark_report  # noqa: E402
-from unshuffle import Session  # noqa: E402
 from unshuffle.optimizer import PlannedQuery  # noqa: E402
 from unshuffle.plan import physical  # noqa: E402
 from unshuffle.plan.expressions import Expression  # noqa: E402
@@ -200,26 +199,8 @@ def show(found: dict[str, list[dict[str, Any]]], console: Console) -> dict[str, 
     return totals
 
 
-def tpch_session(spark: SparkSession, scale: float) -> Session:
-    folder = DATA / f"tpch-{scale:g}"
-    tpch.generate(folder, scale)
-    session = Session(spark, tables=folder)
-    for table, key in tpch.KEYS.items():
-        session.declare_key(table, *key)
-        spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
-    return session
-
-
-def tpcds_session(spark: SparkSession, scale: float) -> Session:
-    folder = DATA / f"tpcds-{scale:g}"
-    tpcds.generate(folder, scale)
-    for table in tpcds.TABLES:
-        spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
-    return Session(spark)
-
-
 def suite(name: str, spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    session = (tpch_session if name == "tpch" else tpcds_session)(spark, chosen.scale)
+    session = (use_tpch if name == "tpch" else use_tpcds)(spark, chosen.scale)
     texts = (tpch if name == "tpch" else tpcds).queries()
     found = []
     for number in chosen.query or sorted(texts):

@@ -212,12 +212,17 @@ def tpch_queries(spark: SparkSession, chosen: argparse.Namespace, console: Conso
     return _queries(spark, use_tpch(spark, chosen.scale), tpch.queries(), chosen, console)
 
 
-def tpcds_queries(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    folder = DATA / f"tpcds-{chosen.scale:g}"
-    tpcds.generate(folder, chosen.scale)
+def use_tpcds(spark: SparkSession, scale: float) -> Session:
+    """The tables of TPC-DS as views, of which nothing is declared."""
+    folder = DATA / f"tpcds-{scale:g}"
+    tpcds.generate(folder, scale)
     for table in tpcds.TABLES:
         spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
-    return _queries(spark, Session(spark), tpcds.queries(), chosen, console)
+    return Session(spark)
+
+
+def tpcds_queries(spark: SparkSession, chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    return _queries(spark, use_tpcds(spark, chosen.scale), tpcds.queries(), chosen, console)
 
 
 def _queries(
