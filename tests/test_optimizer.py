@@ -405,3 +405,30 @@ def test_there_is_a_plan_under_any_budget(tmp_path: Path, expressions: int) -> N
     verify(chosen)
     joins = nodes(chosen.outputs[0][1], physical.HashJoin) + nodes(chosen.outputs[0][1], physical.MergeJoin)
     assert len(joins) == 4
+
+
+ROLLED_UP = """
+fact  rows=20000000
+    item bigint distinct=5000
+    store bigint distinct=10
+    v bigint distinct=1000000
+item  rows=5000 key(id)
+    id bigint distinct=5000
+    category bigint distinct=12
+    brand bigint distinct=2000
+"""
+
+
+def test_partial_aggregates_above_broadcasts_have_as_many_partitions_as_the_large_table(plan: Plan) -> None:
+    """The rows of the table are where its files are, also after a join with a copy and after grouping sets are expanded. With
+    one partial state a group for every partition that an exchange would make, there would be too many of them."""
+    chosen = plan(
+        ROLLED_UP,
+        "select category, brand, store, sum(v) as total from fact, item where item = id"
+        " group by rollup (category, brand, store)",
+        cores=2,
+    )
+    (partial,) = (each for each in nodes(chosen, physical.HashAggregate) if each.operator.phase == "partial")  # type: ignore[attr-defined]
+    (scan,) = (each for each in nodes(chosen, physical.FileScan) if each.size.rows > 1_000_000)
+    groups = nodes(chosen, physical.HashAggregate)[0].size.rows
+    assert partial.size.rows <= scan.size.partitions * groups

@@ -30,8 +30,10 @@ from unshuffle.normalize.rules import normalize_script
 from unshuffle.plan.expressions import Expression, Literal, ScalarSubquery, Subquery, map_operands
 from unshuffle.plan.expressions import walk as parts
 from unshuffle.plan.logical import (
+    Expand,
     Filter,
     Join,
+    MultiJoin,
     MultiOutput,
     Output,
     PartialGroupBy,
@@ -335,14 +337,26 @@ class _Run:
         return map_operands(expression, self._with_values)
 
     def _expected_partitions(self, group: Group) -> int:
-        """The number of partitions that a group probably has: the pieces of its files, or the output of an exchange."""
+        """The number of partitions that a group probably has: the pieces of its files, or the output of an exchange. A join
+        with small inputs, which are broadcast, leaves the rows of its largest input where they are."""
         below = group
-        while isinstance(below.expressions[0], Project | Filter | Reference):
-            below = as_group(below.expressions[0].children[0])
+        while (unmoved := _unmoved_input(below)) is not None:
+            below = unmoved
         first = below.expressions[0]
         if isinstance(first, Scan):
             return self.model.machine.file_pieces(first.files.bytes or below.bytes)
         return self.model.ideal_partitions(group.rows, group.bytes)
+
+
+def _unmoved_input(group: Group) -> Group | None:
+    """The input of a group whose partitions are probably those of the group."""
+    match group.expressions[0]:
+        case Project() | Filter() | Reference() | Expand() as rowwise:
+            return as_group(rowwise.children[0])
+        case Join() | MultiJoin() as join:
+            *small, largest = sorted(map(as_group, join.children), key=lambda each: each.bytes)
+            return largest if all(each.bytes < THRESHOLDS.join_broadcast_bytes for each in small) else None
+    return None
 
 
 def _required(layout: Delivered | None) -> Required:

@@ -35,6 +35,7 @@ from unshuffle.errors import (
     UserError,
     did_you_mean,
 )
+from unshuffle.garbage import fewer_collections
 from unshuffle.language.bind.script import bind, bind_partitions, bind_stream, bind_table
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.language.parse.preprocess import read_source
@@ -107,6 +108,7 @@ class Pipeline:
             _ = self.connection.spark  # so that Spark reads the text
         return self.bind_source(read_source(path), params, is_script, will_write)
 
+    @fewer_collections()
     def bind_source(self, source: Source, params: Params | None, is_script: bool, will_write: bool = False) -> Script:
         """A script as our binder reads it; the queries of a SQL text as Spark reads them, if it is running."""
         bound = None if is_script else self._read_by_spark(source, params)
@@ -200,6 +202,7 @@ class Pipeline:
         bound = bind_stream(str(path), self.catalog, self.declarations, self._environment())
         return self.declarations.check(bound)
 
+    @fewer_collections()
     def read(self, frame: DataFrame) -> Script:
         """A DataFrame as a script of one query."""
         from unshuffle.spark.reader.dataframe import logical_plan
@@ -214,6 +217,7 @@ class Pipeline:
     def target(self, is_managed: bool = True) -> Target:
         return self.connection.target(is_managed)
 
+    @fewer_collections()
     def plan(self, script: Script, target: Target | None = None, count: int = 1) -> tuple[PlannedQuery, ...]:
         """The `count` cheapest plans, the best first."""
         from unshuffle.optimizer import Options, optimize, optimize_ranked
@@ -221,6 +225,7 @@ class Pipeline:
         options = Options(target or self.target(), self._disabled)
         return optimize_ranked(script, count, options) if count > 1 else (optimize(script, options),)
 
+    @fewer_collections()
     def plan_as_written(self, script: Script, target: Target) -> PlannedQuery:
         """The cheapest plan that keeps the shape of the query: its joins in their order, its aggregates where they are."""
         from unshuffle.explore.rules import RULE_NAMES, SPARK_RULE_NAMES
@@ -273,6 +278,7 @@ class Pipeline:
                     _fallback_reason(watch.fault)
                 return result
 
+    @fewer_collections()
     def _planning(self, script: Script) -> Planning:
         from unshuffle.optimizer import Options, Planning
 
@@ -308,6 +314,7 @@ class Pipeline:
     def _sql_queries(self) -> SqlQueries:
         return SqlQueries(self._tables, self.bind_table, self._stream_scan, self.connection.plain_reason is None)
 
+    @fewer_collections()
     def optimized(self, frame: DataFrame) -> Execution:
         """A DataFrame as planned or, after a fault of ours, as it is."""
         from unshuffle.spark.execution.run import Execution

@@ -12,16 +12,14 @@ from unshuffle.cli import analyze, compare, explain, run, stream
 from unshuffle.cli.console import fail
 from unshuffle.cli.options import print_help
 from unshuffle.errors import NotOptimizedWarning, UnshuffleError
+from unshuffle.garbage import OBJECTS_BETWEEN_COLLECTIONS
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-# Modules and a plan are some hundred thousand objects, nearly all of which live to the end. Python's default of 700 looks
-# through them hundreds of times, a tenth of the time of a short command.
-OBJECTS_BETWEEN_COLLECTIONS = 500_000
 
 
 def main() -> None:
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)  # modules, too, live to the end
     atexit.register(gc.freeze)  # or else Python looks through all objects again before the process ends
     arguments = vars(_parser().parse_args())
     command = arguments.pop("command")

@@ -28,7 +28,7 @@ from unshuffle.spark.execution import executed_plan_diff, results
 from unshuffle.spark.execution.failures import explain_failure
 from unshuffle.spark.execution.metrics import Measurement, measure
 from unshuffle.spark.execution.progress import progress
-from unshuffle.spark.execution.session_settings import handed_over, isolated_session, session_of_query
+from unshuffle.spark.execution.session_settings import handed_over, session_of_query
 from unshuffle.spark.io import sstream_writer
 from unshuffle.spark.io.commit_record import recover
 from unshuffle.spark.io.pending_outputs import PendingOutputs
@@ -74,10 +74,8 @@ class Replacement:
 
 @contextmanager
 def lowered(spark: SparkSession, planned: PlannedQuery, script: Script) -> Iterator[Execution]:
-    """A planned query on Spark. Persisted rowsets are released at the end. A managed plan gets a session of its own, and a
-    DataFrame the user's session under settings of its own."""
-    own = isolated_session if planned.target.is_managed else session_of_query
-    session = own(spark, planned.settings)
+    """A planned query in the user's session, under settings of its own. Persisted rowsets are released at the end."""
+    session = session_of_query(spark, planned.settings, planned.target.is_managed)
     with spark_failures_explained(script), lowering(session, planned) as lowering_:
         try:
             frames = [lowering_.output(plan, [c.name for c in o.plan.columns]) for o, plan in planned.outputs]

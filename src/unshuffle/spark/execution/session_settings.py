@@ -51,13 +51,13 @@ def isolated_session(spark: SparkSession, settings: Settings) -> SparkSession:
     return clone
 
 
-def session_of_query(spark: SparkSession, settings: Settings) -> SparkSession:
+def session_of_query(spark: SparkSession, settings: Settings, is_managed: bool) -> SparkSession:
     """The user's session under settings of a plan. It shares everything else with the user's, so a DataFrame of it can be
-    handed to the user (`handed_over`)."""
+    handed to the user (`handed_over`). A managed query keeps it to itself."""
     if not settings:
         return spark
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
-    return _python_session(spark, query_session(spark, texts))
+    return _python_session(spark, query_session(spark, texts, is_managed))
 
 
 def handed_over(frame: DataFrame, spark: SparkSession) -> DataFrame:

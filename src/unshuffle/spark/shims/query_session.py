@@ -7,7 +7,7 @@ the object. It shares everything with the user's (catalog, functions, cached dat
 - its settings: those of the plan, and beneath them those of the user's session, as they are at the moment
 - how it executes other plans. While a plan is lowered, that is in this session. Afterwards (`hand_over`) it is in the user's,
   so whatever the user derives from the DataFrame runs under the user's own settings. The DataFrame itself keeps its session,
-  for actions and for writing.
+  for actions and for writing. A query that unshuffle runs itself is never handed over.
 
 No setting of the user's session is touched, and no other thread sees those of the plan.
 """
@@ -24,10 +24,10 @@ from unshuffle.spark.shims.gateway import java_session
 from unshuffle.spark.shims.java_plans import SEPARATOR
 
 
-def query_session(spark: SparkSession, settings: Mapping[str, str]) -> Any:
-    """Spark's session for a query in a session of the user's."""
+def query_session(spark: SparkSession, settings: Mapping[str, str], is_managed: bool) -> Any:
+    """Spark's session for a query in a session of the user's. That of a managed query is never handed over."""
     items = SEPARATOR.join(text for pair in settings.items() for text in pair)
-    return _sessions(spark).made(java_session(spark), items)
+    return _sessions(spark).made(java_session(spark), items, is_managed)
 
 
 def hand_over(spark: SparkSession, query: Any) -> None:
@@ -61,10 +61,10 @@ import scala.runtime.AbstractFunction2;
 public class QuerySessions {
   public QuerySessions() {}
 
-  public Object made(SparkSession user, String items) throws Exception {
+  public Object made(SparkSession user, String items, boolean managed) throws Exception {
     SessionState state = user.sessionState();
     // What is derived from the DataFrame would run with adaptive execution but without reuse, and wait for a leaf of ours.
-    if (state.conf().adaptiveExecutionEnabled() && !state.conf().exchangeReuseEnabled()) return user;
+    if (!managed && state.conf().adaptiveExecutionEnabled() && !state.conf().exchangeReuseEnabled()) return user;
     // What the user's session makes at its first use is made now, so that the copy has the same objects.
     state.catalog();
     state.analyzer();
