@@ -164,7 +164,8 @@ class CatalystNode:
     @property
     def has_random_seed(self) -> bool:
         """Whether its own expressions have a `rand` whose seed the user has given."""
-        return any(map(_is_seeded, _dicts(self.fields)))
+        has_seeds = not isinstance(self.java, JavaNode) or self.java.tree.has_seeds
+        return has_seeds and any(map(_is_seeded, _dicts(self.fields)))
 
     def mentions(self, kind: str) -> bool:
         """Whether a class of that name occurs in its own fields, including the plans of its subqueries."""

@@ -51,6 +51,11 @@ class PlanTree:
         trees = java_object(spark, "unshuffle.PlanTrees", _PLAN_TREES)
         return cls(spark, trees.ofFrame(java_session(spark), frame._jdf))
 
+    @cached_property
+    def has_seeds(self) -> bool:
+        """Whether an expression has a seed, which users see or do not see."""
+        return '"hideSeed"' in self.text
+
     def at(self, path: str) -> Any:
         """The JVM's node at a path."""
         return self.java.at(path)
