@@ -1,8 +1,8 @@
 """Exchanges and sorts of plain Spark that a plan avoids: the requirement, and the proof that it is met without one.
 
-Spark adds an exchange below every aggregate, join, window and ORDER BY whose input is not literally partitioned on its keys, or
-broadcasts an input of a join (`plain_spark`), and it adds a sort below every merge join, window and ORDER BY whose input is not literally sorted on them. If such a requirement is
-met here without an enforcer for its sake, there is a proof.
+Spark adds an exchange below every aggregate, join, window and ORDER BY whose input is not literally partitioned on its
+keys, or it broadcasts an input of a join (`plain_spark`). It adds a sort below every merge join, window and ORDER BY whose
+input is not literally sorted on them. If such a requirement is met here without an enforcer for its sake, there is a proof.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from unshuffle.properties import Clustered, Delivered, HashFunction, Partitioned
 
 @dataclass(frozen=True, slots=True)
 class FewerColumns:
-    """The dependency that is assumed, and the states of the join's exchanges if they partition on the dependent column only."""
+    """The dependency that is assumed, and the states of the join's exchanges if they partition on its dependent column."""
 
     dependency: Dependency
     states: Mapping[PhysicalPlan, State]

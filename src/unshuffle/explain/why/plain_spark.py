@@ -1,9 +1,10 @@
 """The exchanges that plain Spark would make for the operators of a plan.
 
-Spark recognizes a partitioning only by literally the same columns: a hash of some of an aggregate's keys serves the aggregate,
-and a hash of all keys of a join serves the join. It knows the buckets of a table. It broadcasts the smaller input of a join if
-it takes that to be at most `spark.sql.autoBroadcastJoinThreshold` bytes: the size of its files, whatever filters leave of them,
-and the product of the inputs above a join. Ranges, dependencies and single partitions that only we know of mean nothing to it.
+Spark recognizes a partitioning only by literally the same columns: a hash of some of an aggregate's keys serves the
+aggregate, a hash of all keys of a join the join. It knows the buckets of a table. It broadcasts the smaller input of a join
+if it takes that to be at most `spark.sql.autoBroadcastJoinThreshold` bytes: the size of its files, whatever filters leave
+of them, and the product of the inputs above a join. Ranges, dependencies and single partitions that only we know of mean
+nothing to it.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _SIDES_THAT_KEEP_THEIR_KEYS: Mapping[JoinKind, tuple[int, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class SparkRows:
-    """Rows in plain Spark: the columns that they are hashed on, each hash under every name that it has; the number of buckets,
-    and 0 for an exchange, which has as many partitions as are needed; and the size that Spark takes them to have."""
+    """Rows in plain Spark: the columns that they are hashed on, each hash under every name that it has; the number of
+    buckets, and 0 for an exchange, which has as many partitions as are needed; and the size that Spark expects."""
 
     hashes: tuple[tuple[Column, ...], ...] = ()
     buckets: int = 0
