@@ -6,6 +6,7 @@ It starts no JVM. Of files, it reads only the rows that estimates look at (`cata
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice
@@ -286,24 +287,29 @@ class _Run:
         return replace(planned, super_operators=tuple(self._super_operators(planned.roots)))
 
     def _super_operators(self, roots: Sequence[PhysicalPlan]) -> Iterator[SuperOperator]:
-        """The super-operators in the plan. One rule makes several operators; the topmost one stands for all."""
+        """The super-operators in the plan. One application makes several operators, among which others may be; the topmost
+        one stands for all. A pass that took in the pass right below it is one."""
+        applications: set[int] = set()
         seen: set[int] = set()
-        waiting: list[tuple[PhysicalPlan, Rule | None]] = [(root, None) for root in roots]
+        waiting: deque[tuple[PhysicalPlan, Rule | None]] = deque((root, None) for root in roots)
         while waiting:
-            node, above = waiting.pop(0)
+            node, above = waiting.popleft()
             if id(node) in seen:
                 continue
             seen.add(id(node))
-            rule = self._made_by(node)
-            if rule is not None and rule is not above and rule.__name__ in SUPER_OPERATOR_NAMES:
-                yield SuperOperator(rule.__name__, tuple(column.name for column in node.columns))
+            rule, application = self._made_by(node)
+            if rule is not None and application not in applications and rule.__name__ in SUPER_OPERATOR_NAMES:
+                applications.add(application)
+                if rule is not above:
+                    yield SuperOperator(rule.__name__, tuple(column.name for column in node.columns))
             waiting.extend((each, rule) for each in node.inputs)
 
-    def _made_by(self, node: PhysicalPlan) -> Rule | None:
+    def _made_by(self, node: PhysicalPlan) -> tuple[Rule | None, int]:
+        """The rule that made an operator, and the number of its application."""
         for each in self.memo.groups[node.group].implementations or ():
             if each.operator is node.operator:
-                return self.memo.made_by(each.expression)
-        return None
+                return self.memo.made_by(each.expression), self.memo.made_in(each.expression)
+        return None, 0
 
     # --- estimates
 

@@ -233,6 +233,12 @@ class Pipeline:
 
         return optimize(script, Options(target, self._disabled | (RULE_NAMES - SPARK_RULE_NAMES)))
 
+    def plan_without_super_operators(self, script: Script, target: Target) -> PlannedQuery:
+        from unshuffle.explore.rules import SUPER_OPERATOR_NAMES
+        from unshuffle.optimizer import Options, optimize
+
+        return optimize(script, Options(target, self._disabled | SUPER_OPERATOR_NAMES))
+
     # --- execute
 
     @contextmanager

@@ -128,7 +128,7 @@ class Session:
         from unshuffle.verify import derive
 
         is_managed = isinstance(what, str | Path) and is_file(what)
-        left_as_is = as_written = None
+        left_as_is = as_written = without = None
         try:
             script = self.pipeline.bind(what, params)
             if logical:
@@ -138,13 +138,13 @@ class Session:
             derivation = derive(plans[0])
             left_as_is = self.pipeline.too_little_of(what, params)
             as_written = self.pipeline.plan_as_written(script, target)
+            without = self.pipeline.plan_without_super_operators(script, target) if plans[0].super_operators else None
         except Exception as error:
             script = self.pipeline.left_to_spark(what, params, error)
             plans = self.pipeline.plan(script, self.pipeline.target(is_managed))
             derivation = derive(plans[0])
-        return explain.physical(
-            str(what), plans, reasons(plans[0], derivation), format, why, script.declared, left_as_is, as_written
-        )
+        found = reasons(plans[0], derivation)
+        return explain.physical(str(what), plans, found, format, why, script.declared, left_as_is, as_written, without)
 
     def compare(self, file: str | Path, params: Params | None = None, runs: int = 3) -> Comparison:
         """Plain Spark beside unshuffle: both sides run in turn, nothing is written, and their rows are compared."""

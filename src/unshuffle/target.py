@@ -43,6 +43,7 @@ class SessionSettings:
     bypass_merge_threshold: int | None = None
     prunes_dynamically: bool = True  # folders, at run time
     set_by_user: frozenset[str] = frozenset()
+    auto_broadcast_bytes: int = 10 << 20  # up to which plain Spark broadcasts an input of a join
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_json_fields(number: int, session: Session) -> None:
 def test_text_has_the_tree_its_numbers_and_a_summary(session: Session) -> None:
     text = session.explain(tpch.queries()[3])
     head, *lines = text.splitlines()
-    assert head.split() == ["rows", "size", "time", "plan"]
+    assert head.split() == ["rows", "size", "time", "stage", "plan"]
     assert any("└─ Limit  10  ·  in order of revenue↓, o_orderdate↑" in line for line in lines)
     assert "Estimated time" in text
     assert "Use --why" in text
@@ -101,7 +102,7 @@ def test_graphs_and_pages(session: Session) -> None:
     query = tpch.queries()[5]
     dot = session.explain(query, format="dot")
     assert dot.startswith("digraph plan {")
-    assert dot.count("->") == dot.count("label=") - 1  # one tree
+    assert dot.count("->") == len(re.findall(r"^  n\d+ \[label=", dot, re.MULTILINE)) - 1  # one tree
     page = session.explain(query, format="html", why=True, all_plans=2)
     for part in ("<h2>Plan</h2>", "<h2>Why</h2>", "<h2>Other plans</h2>", "HashJoin"):
         assert part in page
@@ -165,3 +166,28 @@ def test_fallbacks_are_listed(tmp_path: Path) -> None:
     if found["fallbacks"]:
         assert found["fallbacks"][0]["reason"]
         assert "Falls back to Spark" in session.explain(query)
+
+
+@pytest.mark.parametrize("query", [tpch.queries()[3], SPOOLED])
+def test_stages_are_the_same_in_every_format(query: str, session: Session) -> None:
+    """Every operator is in one stage, an exchange ends its stage, and a stage reads the stages below its exchanges."""
+    found = explained(session, query)
+    stages = {stage["number"]: stage for stage in found["stages"]}
+    assert list(stages) == list(range(1, len(stages) + 1))
+    operators = [node for node in nodes(found["plan"]) if "stage" in node]
+    assert sorted(node["stage"] for node in operators) == sorted(n for n in stages for _ in stages[n]["operators"])
+    for node in operators:
+        below = [child for child in node["children"] if child["operator"] in ("Exchange", "Broadcast")]
+        assert {child["stage"] for child in below} <= set(stages[node["stage"]]["reads"])
+        others = [child for child in node["children"] if child not in below]
+        assert all(child["stage"] == node["stage"] for child in others)
+        if node["operator"] in ("Exchange", "Broadcast"):
+            assert stages[node["stage"]]["tasks"] == node["children"][0]["partitions"]
+    assert all(read < number for number, stage in stages.items() for read in stage["reads"])
+    text = session.explain(query)
+    assert f"It runs in {len(stages)} stage" in text
+    dot = session.explain(query, format="dot")
+    assert dot.count("subgraph cluster_") == len(stages)
+    page = session.explain(query, format="html")
+    assert "<h2>Stages</h2>" in page
+    assert page.count("<span class=fact>stage ") == len(operators)

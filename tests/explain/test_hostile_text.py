@@ -127,7 +127,10 @@ def test_a_page_of_hostile_names_and_literals(tmp_path: Path, logical: bool) -> 
         text = session.explain(query, logical=logical)
     assert "script" in json.dumps(content)
     assert not CONTROL.search(text)
-    labels = re.compile(r'n\d+ \[label="(?:[^"\\]|\\.)*"(, style=filled, fillcolor=lightyellow)?\];|n\d+ -> n\d+;')
+    labels = re.compile(
+        r'n\d+ \[label="(?:[^"\\]|\\.)*"(, style=filled, fillcolor=lightyellow)?\];|n\d+ -> n\d+;|'
+        r'subgraph cluster_\d+ \{ label="stage \d+, \d+ tasks?"; color=gray; (n\d+; )+\}'
+    )
     body = graph.splitlines()[3:-1]
     assert body
     for line in body:

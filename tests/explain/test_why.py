@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.support.effort import cases
-from tests.support.shops import EIGHT, Shops
+from tests.support.shops import EIGHT, TABLES, Shops
+from unshuffle.cost.machine import Machine
 from unshuffle.explain.render.physical import PlanDrawing
 from unshuffle.explain.render.reasons import ReasonText
 from unshuffle.explain.why import DependencyRemedy, KeptEnforcer, StorageRemedy, reasons
-from unshuffle.optimizer import PlannedQuery, optimize
+from unshuffle.optimizer import Options, PlannedQuery, optimize
 from unshuffle.plan import physical
 from unshuffle.plan.logical import Scan
 from unshuffle.properties import Delivered, Proof, asc, match, ranged
 from unshuffle.properties.matching.inference_rules import first_bad_step
+from unshuffle.target import Target
 from unshuffle.verify import derive
-from workloads.described import with_scans
+from workloads.described import Described, parse, with_scans
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +88,86 @@ def test_a_proof_from_below_a_projection(shops: Shops) -> None:
     plan = shops.plan(f"select shop, collect_list(l) as n from ({inner}) group by shop", stored=["city"])
     assert not exchanges(plan)
     assert "since shop -> city" in why(plan)
+
+
+JOINED = """
+R rows=10000000000
+    a int distinct=1000000
+    b int distinct=1000
+    c int distinct=2000000
+    p int distinct=100
+S rows=10000000000
+    a int distinct=1000000
+    b int distinct=1000
+    d int distinct=500
+    p int distinct=100
+"""
+INTRODUCTION = """
+select R.c, S.d, count(*) from R, S where R.a = S.a and R.b = S.b and R.p < 5 and S.p < 7 group by R.c, S.d"""
+
+
+def planned_joined(folder: Path, tables: str, query: str = INTRODUCTION) -> PlannedQuery:
+    return optimize(Described(folder, parse(tables)).bind(query), Options(Target(Machine(cores=500))))
+
+
+def test_a_dependency_below_a_join_as_a_remedy(tmp_path: Path) -> None:
+    """The query of the paper's introduction: c -> a spares the exchange of the join's result, if both sides are partitioned
+    on a alone. Nothing that is named is more than that needs, and declaring it removes the exchange."""
+    plan = planned_joined(tmp_path / "without", JOINED)
+    remedies = [each.remedy for each in exchanges(plan)]
+    (remedy,) = [each for each in remedies if isinstance(each, DependencyRemedy)]
+    ((determinant, dependent),) = [(each.determinant, each.dependent) for each in remedy.dependencies]
+    assert [column.name for column in determinant] == ["c"]
+    assert [column.name for column in dependent] == ["a"]
+    text = why(plan)
+    assert re.search(r"if c determined a#\d+, this exchange of [\d.]+ GB would not be needed", text)
+    assert re.search(r"the exchanges of the join below it could partition on a#\d+ alone", text)
+    assert len(exchanges(plan)) == 3
+    declared = planned_joined(
+        tmp_path / "with", JOINED.replace("R rows=10000000000", "R rows=10000000000 depends(c -> a)")
+    )
+    assert len(exchanges(declared)) == 2
+
+
+def test_no_dependency_across_an_outer_join_is_a_remedy(tmp_path: Path) -> None:
+    """In rows without a match, c is NULL and the rows of S are anywhere."""
+    query = INTRODUCTION.replace("from R, S where", "from S left join R on").replace("and S.p < 7", "")
+    plan = planned_joined(tmp_path, JOINED, query)
+    grouped = [each for each in exchanges(plan) if "by c, d" in str(why(plan))]
+    assert grouped
+    for each in exchanges(plan):
+        if isinstance(each.remedy, DependencyRemedy):
+            assert [c.name for d in each.remedy.dependencies for c in d.determinant] != ["c"]
+
+
+def test_a_proof_by_a_dependency_shows_it(tmp_path: Path) -> None:
+    """The join drops the column that it is partitioned on; the proof begins where the column still is."""
+    plan = planned_joined(tmp_path, JOINED.replace("R rows=10000000000", "R rows=10000000000 depends(c -> a)"))
+    text = why(plan)
+    assert re.search(r"the layout is hash\(a#\d+\) into \d+", text)
+    assert re.search(r"⇒ \{c\}g by rule 6: a determined column adds nothing to a grouping, since c -> a#\d+", text)
+    assert "{c}g ⇒ {c, d}g by rule 2" in text
+    for avoided in reasons(plan).avoided:
+        for one, following in itertools.pairwise(avoided.proof.steps):
+            assert one.after == following.before
+
+
+@pytest.mark.parametrize(
+    ("layout", "reason"),
+    [
+        (
+            "HASH CLUSTERED BY visitor INTO 64",
+            "the output must be stored as hash(visitor) into 64; without the exchange",
+        ),
+        ("HASH CLUSTERED BY visitor SORTED BY shop INTO 64", "the output must be stored sorted shop↑"),
+    ],
+)
+def test_the_layout_of_a_stored_output_is_a_reason(tmp_path: Path, layout: str, reason: str) -> None:
+    text = f'r = SELECT visitor, shop FROM visits; OUTPUT r TO SSTREAM "{tmp_path}/r.ss" {layout};'
+    script = Described(tmp_path / "tables", parse(TABLES)).bind(text, "s.scope", is_script=True)
+    plan = optimize(script, EIGHT)
+    assert reason in why(plan)
+    assert "no operator requires it" not in why(plan)
 
 
 def test_a_stored_layout_as_a_remedy(shops: Shops) -> None:

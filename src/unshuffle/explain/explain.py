@@ -12,13 +12,16 @@ from unshuffle.explain.render import json as render_json
 from unshuffle.explain.render.dot import dot
 from unshuffle.explain.render.html import Figure, page
 from unshuffle.explain.render.logical import tree
+from unshuffle.explain.render.node import DisplayStage
 from unshuffle.explain.render.part_drawing import PartDrawing
 from unshuffle.explain.render.physical import PlanDrawing
 from unshuffle.explain.render.reasons import ReasonText
 from unshuffle.explain.render.text import table, text
 from unshuffle.explain.render.top_k_plans import ranked_json, ranked_text
+from unshuffle.explain.stages import ExecutionGraph
 from unshuffle.explain.why import Reasons
 from unshuffle.explain.why.more_bytes import MoreBytes
+from unshuffle.explain.why.plain_spark import PlainSpark
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan.logical import Declared, Script
 from unshuffle.plan.physical import Exchange
@@ -37,31 +40,38 @@ def physical(
     declared: Sequence[Declared] = (),
     left_as_is: Stakes | None = None,
     as_written: PlannedQuery | None = None,
+    without_super_operators: PlannedQuery | None = None,
 ) -> str:
     """The best of some plans, the reasons for its exchanges and sorts, and how the other plans differ from it. `as_written`
-    is the plan of the query in the shape that it was written in."""
+    is the plan of the query in the shape that it was written in, and `without_super_operators` the best plan without them."""
     optimized = plans[0]
     more_bytes = MoreBytes.of(optimized, as_written) if as_written is not None else None
+    plain_exchanges = PlainSpark(as_written).exchanges() if as_written is not None else None
     drawing = PlanDrawing(optimized)
     reason_text = ReasonText(drawing, reasons)
-    notes = [*_more_bytes(more_bytes), *_declared(declared), *_left_as_is(left_as_is)]
-    summary = "\n".join([*_summary(optimized, reasons), *notes])
+    notes = [*_plain_spark(plain_exchanges), *_more_bytes(more_bytes), *_declared(declared), *_left_as_is(left_as_is)]
+    stages_without = (
+        len(ExecutionGraph(without_super_operators).stages) if without_super_operators is not None else None
+    )
+    summary = "\n".join([*_summary(drawing, reasons), *_super_operators(drawing, stages_without), *notes])
     match format:
         case "json":
             explanation = render_json.explanation(drawing, reason_text)
             explanation["declared"] = render_json.declared_json(declared)
             explanation["left_as_is"] = render_json.left_as_is_json(left_as_is)
+            explanation["plain_spark"] = None if plain_exchanges is None else {"exchanges": plain_exchanges}
+            explanation["stages_without_super_operators"] = stages_without
             explanation["more_bytes"] = render_json.more_bytes_json(more_bytes)
             if len(plans) > 1:
                 explanation["plans"] = ranked_json(plans)
             return json_text(explanation, indent=2)
         case "dot":
-            return dot(drawing.roots())
+            return dot(drawing.roots(), drawing.stages())
         case "html":
             texts = {"Summary": summary}
             texts |= {"Why": reason_text.text()} if why else {}
             texts |= {"Other plans": ranked_text(plans)} if len(plans) > 1 else {}
-            return page(title, drawing.roots(), texts=texts, figures=_figures(reason_text))
+            return page(title, drawing.roots(), texts=texts, figures=_figures(reason_text), stages=drawing.stages())
         case "text":
             parts = [table(drawing.roots()), summary]
             if why:
@@ -119,6 +129,11 @@ def _more_bytes(found: MoreBytes | None) -> Iterator[str]:
         )
 
 
+def _plain_spark(exchanges: int | None) -> Iterator[str]:
+    if exchanges is not None:
+        yield f"Plain Spark would plan {numbers.counted(exchanges, 'exchange')}, by estimate, broadcasts included."
+
+
 def _left_as_is(stakes: Stakes | None) -> Iterator[str]:
     if stakes is not None:
         yield (
@@ -128,20 +143,39 @@ def _left_as_is(stakes: Stakes | None) -> Iterator[str]:
         )
 
 
-def _summary(optimized: PlannedQuery, reasons: Reasons) -> Iterator[str]:
+def _summary(drawing: PlanDrawing, reasons: Reasons) -> Iterator[str]:
+    optimized = drawing.optimized
     exchanges = [each.node for each in reasons.kept if isinstance(each.node.operator, Exchange)]
     sorts = len(reasons.kept) - len(exchanges)
     moved = numbers.size(sum(node.size.bytes for node in exchanges))
     yield f"Estimated time {numbers.seconds(optimized.cost)}; planned in {numbers.seconds(optimized.optimize_ms / 1e3)}."
     counted = numbers.counted(len(exchanges), "exchange") + (f" of {moved}" if exchanges else "")
     yield f"The plan has {counted} and {numbers.counted(sorts, 'sort')}; {_avoided(reasons)}."
-    for rule, count in Counter(each.rule for each in optimized.super_operators).items():
-        yield f"Super-operator {rule}: one pass instead of {numbers.counted(count, 'part')} of the query."
+    yield _stages(drawing.stages())
     for note in optimized.trace.notes:
         yield f"Note: {note}."
     for fallback in optimized.spark_fallbacks:
         yield f"Falls back to Spark: {fallback.reason}."
     yield _settings(optimized)
+
+
+def _super_operators(drawing: PlanDrawing, stages_without: int | None) -> Iterator[str]:
+    """The rules that made single passes, and the stages that this saves."""
+    found = Counter(each.rule for each in drawing.optimized.super_operators)
+    if found:
+        rules = ", ".join(rule if count == 1 else f"{rule} ({count} times)" for rule, count in found.items())
+        stages = numbers.counted(len(drawing.stages()), "stage")
+        saved = "" if stages_without is None else f"; the plan has {stages}, and would have {stages_without} without"
+        yield f"Super-operators: {rules}{saved}."
+
+
+def _stages(stages: Sequence[DisplayStage]) -> str:
+    """The execution graph on one line: how many tasks each stage has, and which stages it reads."""
+    shown = []
+    for stage in stages:
+        reads = f" after {', '.join(map(str, stage.reads))}" if stage.reads else ""
+        shown.append(f"{stage.number}{reads} ({numbers.counted(stage.tasks, 'task')})")
+    return f"It runs in {numbers.counted(len(stages), 'stage')}: {'; '.join(shown)}."
 
 
 def _settings(optimized: PlannedQuery) -> str:

@@ -137,6 +137,8 @@ class Memo:
         self._inserted = 0
         self._rule: Rule | None = None  # the rule whose result is being inserted
         self._made_by: dict[Plan, Rule] = {}
+        self._application = 0  # the number of the alternative that is being inserted
+        self._made_in: dict[Plan, int] = {}
 
     def insert(self, plan: Plan, into: Group | None = None) -> Group:
         """The group of a plan whose leaves may be groups. With `into`, the plan becomes an expression of that group."""
@@ -154,6 +156,7 @@ class Memo:
         self._table[node] = group
         if self._rule is not None:
             self._made_by[node] = self._rule
+            self._made_in[node] = self._application
         group.expressions.append(node)
         self._inserted += 1
         self._derive(group, node)
@@ -211,9 +214,10 @@ class Memo:
     def offer(self, plan: Plan, group: Group, rule: Rule) -> Group:
         """Adds a rule's alternative to a group. Returns the group that has it."""
         before = self._inserted
-        outer, self._rule = self._rule, rule
+        outer = self._rule, self._application
+        self._rule, self._application = rule, len(self._made_in) + 1
         owner = self.insert(plan, into=group)
-        self._rule = outer
+        self._rule, self._application = outer
         if self._inserted > before:
             self.trace.fired(rule.__name__, group.number)
         return owner
@@ -225,6 +229,11 @@ class Memo:
     def made_by(self, expression: Plan) -> Rule | None:
         """The rule that made an expression; None if it is from the query itself."""
         return self._made_by.get(expression)
+
+    def made_in(self, expression: Plan) -> int:
+        """A number for the alternative that an expression was inserted with, as a rule makes several expressions at once; 0
+        for an expression of the query itself."""
+        return self._made_in.get(expression, 0)
 
     def observe(self, observed: Mapping[int, float]) -> None:
         """Estimates every group anew, given the true rows of some groups by number.

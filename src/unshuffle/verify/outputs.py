@@ -78,10 +78,14 @@ def check_order(root: DerivedNode, keys: tuple[Sorted, ...]) -> None:
 
 
 def check_layout(root: DerivedNode, layout: Delivered) -> None:
-    partitioning = layout.partitioning
-    required = Required(Exactly(partitioning), layout.local) if isinstance(partitioning, Partitioned) else Required()
-    if not isinstance(match(root.delivered, required, root.facts), Proof):
+    if not isinstance(match(root.delivered, required_layout(layout), root.facts), Proof):
         raise invalid_plan(root.node, f"must have the layout {layout}, but delivers {root.delivered}")
+
+
+def required_layout(layout: Delivered) -> Required:
+    """The requirement on an output that is stored in a layout."""
+    partitioning = layout.partitioning
+    return Required(Exactly(partitioning), layout.local) if isinstance(partitioning, Partitioned) else Required()
 
 
 def is_ordered(delivered: Delivered, keys: tuple[Sorted, ...], facts: Dependencies) -> bool:

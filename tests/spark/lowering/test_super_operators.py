@@ -32,7 +32,7 @@ from unshuffle.search.trace import Trace
 
 pytestmark = pytest.mark.spark
 
-QUERIES = 200
+QUERIES = 240
 FIRED: Counter[str] = Counter()
 
 
@@ -101,7 +101,10 @@ class Queries:
         return self._draw.choice(choices)
 
     def where(self, often: float = 0.5) -> str:
-        return f" where {self.pick(*FILTERS)}" if self._draw.random() < often else ""
+        """Often with a conjunct that other branches have too."""
+        if self._draw.random() >= often:
+            return ""
+        return f" where {self.pick('', '', 'id > 5 and ')}{self.pick(*FILTERS)}{self.pick('', '', ' and x < 2')}"
 
     def grouping(self, keys: tuple[str, ...], names: str, aggregates: int = 2, filtered: float = 0.5) -> str:
         """`select p0, ..., a0, ... group by ...`, sometimes with HAVING."""
@@ -114,13 +117,17 @@ class Queries:
         return " and ".join(f"l.{left}{i} {self.pick('=', '=', '<=>')} r.{right}{i}" for i in range(count))
 
     def union(self) -> str:
-        keys = self.pick(*KEYS)
+        keys = self.pick(*KEYS, ("upper(k)", "coalesce(i, 0)"), ("substring(s, 1, 1)",))
         branches = []
         for place in range(self.pick(2, 2, 3)):
             values = ["count(*)", self.pick("sum(i)", "max(n)", "min(i)"), f"'{place}'"]
             names = ", ".join(f"{key} k{i}" for i, key in enumerate(keys))
             calls = ", ".join(f"{value} v{i}" for i, value in enumerate(values))
             branches.append(f"select {names}, {calls} from {self._table}{self.where()} group by {', '.join(keys)}")
+        if self._draw.random() < 0.3:
+            names = ", ".join(f"{key} k{i}" for i, key in enumerate(keys))
+            unrelated = f"select {names}, cast(i as bigint), cast(id as bigint), s from {self._table}{self.where()}"
+            branches.insert(self.pick(0, 1, 2), unrelated)
         return " union all ".join(branches)
 
     def join(self) -> str:
@@ -129,6 +136,22 @@ class Queries:
         more = self.pick("", "", " and l.pa0 is not null", " and (l.pa1 is null or r.qa1 is not null)")
         left, right = self.grouping(keys, "p"), self.grouping(keys, "q")
         return f"select * from ({left}) l {kind} ({right}) r on {self.on('p', 'q', len(keys))}{more}"
+
+    def group_existence(self) -> str:
+        """Groups by whether there are certain rows, or the same keys elsewhere."""
+        keys = self.pick(*KEYS)
+        listed = ", ".join(keys)
+        if self._draw.random() < 0.4:
+            how = self.pick("intersect", "except")
+            calls = self.pick("", ", count(*)", ", min(n)")
+            sides = [f"select {listed}{calls} from {self._table}{self.where(0.8)} group by {listed}" for _ in range(2)]
+            return f"{sides[0]} {how} {sides[1]}"
+        rows = ", ".join(f"{key} q{i}" for i, key in enumerate(keys))
+        more = self.pick("", "", " and l.pa0 is not null")
+        return (
+            f"select * from ({self.grouping(keys, 'p')}) l {self.pick('left semi join', 'left anti join')} "
+            f"(select {rows} from {self._table}{self.where(0.8)}) r on {self.on('p', 'q', len(keys))}{more}"
+        )
 
     def totals(self) -> str:
         parts = [f"(select {self.pick(*AGGREGATES)} v{i} from {self._table}{self.where()}) t{i}" for i in range(3)]
@@ -181,7 +204,7 @@ class Queries:
 
 
 SHAPES = (
-    "union", "join", "join", "totals", "back", "back", "extreme", "granularities", "grouped_union", "existence", "first"
+    "union", "union", "join", "join", "group_existence", "group_existence", "totals", "back", "back", "extreme", "granularities", "grouped_union", "existence", "first"
 )  # fmt: skip
 
 

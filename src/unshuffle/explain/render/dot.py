@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unshuffle.explain.phrases import numbers
-from unshuffle.explain.render.node import ENFORCERS, DisplayNode
+from unshuffle.explain.render.node import ENFORCERS, DisplayNode, DisplayStage
 from unshuffle.printable import printable
 
 
-def dot(nodes: Sequence[DisplayNode]) -> str:
+def dot(nodes: Sequence[DisplayNode], stages: Sequence[DisplayStage] = ()) -> str:
+    """With `stages`, the operators of each stage are in a box of their own."""
     graph = _Graph()
     for node in nodes:
         graph.draw(node)
     graph.connect_spools()
+    graph.enclose(stages)
     body = "\n".join(f"  {line}" for line in graph.lines)
     return f'digraph plan {{\n  rankdir=BT;\n  node [shape=box, fontname="Helvetica"];\n{body}\n}}'
 
@@ -23,6 +25,7 @@ class _Graph:
         self.lines: list[str] = []
         self._shared: dict[str, str] = {}
         self._spool_reads: list[tuple[str, str]] = []  # names of spools, and the nodes that read them
+        self._stages: dict[int, list[str]] = {}  # the nodes of each stage
         self._count = 0
 
     def draw(self, node: DisplayNode) -> str:
@@ -39,6 +42,8 @@ class _Graph:
         label = "\\n".join(_escape(_shortened(part)) for part in [node.operator, *facts, *rows])
         style = ", style=filled, fillcolor=lightyellow" if node.operator in ENFORCERS else ""
         self.lines.append(f'{name} [label="{label}"{style}];')
+        if node.execution is not None:
+            self._stages.setdefault(node.execution.stage, []).append(name)
         if node.execution is not None and node.refers_to:
             self._spool_reads.append((node.refers_to, name))
         if node.shared_as:
@@ -46,6 +51,12 @@ class _Graph:
         for child in node.children:
             self.lines.append(f"{self.draw(child)} -> {name};")
         return name
+
+    def enclose(self, stages: Sequence[DisplayStage]) -> None:
+        for stage in stages:
+            label = f"stage {stage.number}, {numbers.counted(stage.tasks, 'task')}"
+            nodes = " ".join(f"{name};" for name in self._stages.get(stage.number, ()))
+            self.lines.append(f'subgraph cluster_{stage.number} {{ label="{label}"; color=gray; {nodes} }}')
 
     def connect_spools(self) -> None:
         for spool, reader in self._spool_reads:

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from unshuffle.explain.phrases import numbers
 from unshuffle.explain.render.escaping import escape
-from unshuffle.explain.render.node import ENFORCERS, DisplayNode
+from unshuffle.explain.render.node import ENFORCERS, DisplayNode, DisplayStage
 from unshuffle.explain.render.part_style import STYLE
 from unshuffle.frozen import dataclass
 from unshuffle.results import Measured
@@ -52,6 +52,7 @@ def page(
     measured: Mapping[str, object] | None = None,
     texts: Mapping[str, str] | None = None,
     figures: Sequence[Figure] = (),
+    stages: Sequence[DisplayStage] = (),
 ) -> str:
     """`texts` are further sections, by heading. `figures` show the parts of tables."""
     body = [f"<h1>{escape(title)}</h1>"]
@@ -63,6 +64,7 @@ def page(
         body.append(f"<h2>Run</h2><table>{rows}</table>")
     body.append("<h2>Plan</h2>")
     body += [f"<ul class=plan>{_item(node)}</ul>" for node in nodes]
+    body += [_stages(stages)] if stages else []
     body += ["<h2>Parts of tables</h2>"] if figures else []
     body += [
         f"<figure>{each.svg}<figcaption><pre>{escape(each.caption)}</pre></figcaption></figure>" for each in figures
@@ -70,6 +72,16 @@ def page(
     body += [f"<h2>{escape(head)}</h2><pre>{escape(text)}</pre>" for head, text in (texts or {}).items()]
     head = f'<meta charset="utf-8">{_policy()}<title>{escape(title)}</title><style>{_STYLE}</style>'
     return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>\n"
+
+
+def _stages(stages: Sequence[DisplayStage]) -> str:
+    rows = "".join(
+        f"<tr><td class=number>{stage.number}</td><td class=number>{stage.tasks:,}</td>"
+        f"<td>{escape(', '.join(stage.operators))}</td><td>{', '.join(map(str, stage.reads))}</td></tr>"
+        for stage in stages
+    )
+    head = "<tr><th>Stage</th><th>Tasks</th><th>Operators</th><th>Reads stages</th></tr>"
+    return f"<h2>Stages</h2><table>{head}{rows}</table>"
 
 
 def _policy() -> str:
@@ -94,7 +106,8 @@ def _numbers(node: DisplayNode) -> str:
     layout = f" <span class=layout>→ {escape(execution.layout)}</span>" if execution.changes_layout else ""
     shown = [numbers.rows(execution.rows), numbers.size(execution.bytes)]
     shown += [numbers.seconds(execution.seconds)] if execution.seconds > 0 else []
-    return f"{layout} <span class=rows>{', '.join(shown)}</span>"
+    stage = f" <span class=fact>stage {execution.stage}</span>"
+    return f"{layout} <span class=rows>{', '.join(shown)}</span>{stage}"
 
 
 def run_page(title: str, nodes: Sequence[DisplayNode], measured: Measured) -> str:

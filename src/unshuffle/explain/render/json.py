@@ -8,7 +8,7 @@ from typing import Any
 from unshuffle.catalog.types import spark_name
 from unshuffle.effort import Stakes
 from unshuffle.explain.render.logical import tree
-from unshuffle.explain.render.node import DisplayNode, Execution
+from unshuffle.explain.render.node import DisplayNode, DisplayStage, Execution
 from unshuffle.explain.render.parts_json import parts_json
 from unshuffle.explain.render.physical import PlanDrawing
 from unshuffle.explain.render.reasons import ReasonText
@@ -37,7 +37,20 @@ def explanation(drawing: PlanDrawing, reasons: ReasonText) -> dict[str, Any]:
         "sorts": sorts_json(reasons),
         "parts": parts_json(reasons),
         "trace": trace_json(optimized.trace),
+        "stages": stages_json(drawing.stages()),
     }
+
+
+def stages_json(stages: Sequence[DisplayStage]) -> Sequence[Json]:
+    return [
+        {
+            "number": stage.number,
+            "tasks": stage.tasks,
+            "operators": list(stage.operators),
+            "reads": list(stage.reads),
+        }
+        for stage in stages
+    ]
 
 
 def left_as_is_json(stakes: Stakes | None) -> Json | None:
@@ -124,4 +137,5 @@ def _execution_json(execution: Execution) -> Json:
         "partitions": execution.partitions,
         "cost": execution.seconds,
         "total_cost": execution.total_seconds,
+        "stage": execution.stage,
     }

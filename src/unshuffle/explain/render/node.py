@@ -20,6 +20,7 @@ class Execution:
     partitions: int
     seconds: float  # of the operator itself
     total_seconds: float  # of the operator and everything below it
+    stage: int  # the number of the stage that it runs in
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,13 @@ class DisplayNode:
     shared_as: str | None = None  # the name under which later nodes refer to this one
     refers_to: str | None = None
     execution: Execution | None = None  # None in a logical plan
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayStage:
+    """Operators that run in the same tasks, by name, and the stages whose rows they read."""
+
+    number: int
+    tasks: int
+    operators: tuple[str, ...]
+    reads: tuple[int, ...]

@@ -28,6 +28,7 @@ from unshuffle.properties import (
     BroadcastTo,
     CoPartitioned,
     Delivered,
+    Exactly,
     Joint,
     Partitioned,
     Required,
@@ -103,14 +104,23 @@ class ReasonText:
         if unmet is None:
             return "no operator requires it; it makes the plan cheaper"
         if unmet.input is None:
-            assert isinstance(unmet.required, Required)
-            order = self._layouts.local(unmet.required.local)
-            return f"the result must be {order}" if order else "the result needs it"
+            return self._forced_by_output(kept, unmet)
         needs = self.requirement(_unmet_part(unmet))
         consumer = self.operator(unmet.node)
         if isinstance(unmet.required, Required) and isinstance(unmet.required.partitioning, Broadcast | BroadcastTo):
             return f"{consumer} keeps the layout of its other input, and needs {needs}{_average_copies(kept.node)}"
         return f"{consumer} needs {needs}; {self._layout_without(kept, unmet.delivered)}"
+
+    def _forced_by_output(self, kept: KeptEnforcer, unmet: UnmetRequirement) -> str:
+        """The order of a result, or the layout in which an output is stored."""
+        required = _unmet_part(unmet)
+        assert isinstance(required, Required)
+        order = self._layouts.local(required.local)
+        if not isinstance(required.partitioning, Exactly):
+            stored = isinstance(unmet.required, Required) and isinstance(unmet.required.partitioning, Exactly)
+            return f"the output must be stored {order}" if stored else f"the result must be {order}"
+        stored_as = " and ".join(filter(None, (self._layouts.partitioning(required.partitioning.layout), order)))
+        return f"the output must be stored as {stored_as}; {self._layout_without(kept, unmet.delivered)}"
 
     def _aggregation_tree(self, node: PhysicalPlan) -> str:
         """Why partial states are merged in fragments."""
@@ -136,12 +146,14 @@ class ReasonText:
         kind = "sort" if isinstance(kept.node.operator, physical.LocalSort) else "exchange"
         enforcer = f"this {kind} of {numbers.size(kept.node.size.bytes)}"
         match kept.remedy:
-            case DependencyRemedy(dependencies):
+            case DependencyRemedy(dependencies, partitioned_on):
                 facts = " and ".join(
                     f"{self.names.set(each.determinant)} determined {self.names.set(each.dependent)}"
                     for each in dependencies
                 )
-                return f"if {facts}, {enforcer} would not be needed"
+                on = self.names.listed(partitioned_on)
+                instead = f": the exchanges of the join below it could partition on {on} alone" if on else ""
+                return f"if {facts}, {enforcer} would not be needed{instead}"
             case StorageRemedy(scan, layout, removed):
                 also = " and the exchange below it" if len(removed) > 1 else ""
                 return f"if {scan.scan.label} were stored {_storage(layout)}, {enforcer}{also} would not be needed"

@@ -3,12 +3,12 @@
 A logical plan is drawn as a tree alone. A physical plan has its numbers in a margin to the left, where they line up however
 long the lines of the tree are:
 
-          rows      size      time   plan
-                                     Output  to usage.csv
-            23     460 B             └─ OrderBy  user_group↑
-            23     460 B     13 ms      └─ Exchange  gather  ·  merging in order of user_group↑  → single partition
+          rows      size      time stage   plan
+                                           Output  to usage.csv
+            23     460 B               2   └─ OrderBy  user_group↑
+            23     460 B     13 ms     1      └─ Exchange  gather  ·  merging in order of user_group↑  → single partition
 
-An arrow shows the layout of the rows if the operator changes it.
+An arrow shows the layout of the rows if the operator changes it. A stage is a group of operators that run in the same tasks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def text(nodes: Sequence[DisplayNode]) -> str:
 
 def table(nodes: Sequence[DisplayNode]) -> str:
     """The tree beside its numbers."""
-    head = f"{'rows':>14} {'size':>9} {'time':>9}   plan"
+    head = f"{'rows':>14} {'size':>9} {'time':>9} {'stage':>5}   plan"
     parts = []
     for node in nodes:
         parts.append("\n".join(f"{_margin(execution)}   {line}" for line, execution in _lines(node, short=True)))
@@ -50,9 +50,9 @@ def _rows(execution: Execution | None) -> str:
 
 def _margin(execution: Execution | None) -> str:
     if execution is None:
-        return " " * 34
+        return " " * 40
     time = numbers.seconds(execution.seconds) if execution.seconds > 0 else ""
-    return f"{numbers.count(execution.rows):>14} {numbers.size(execution.bytes):>9} {time:>9}"
+    return f"{numbers.count(execution.rows):>14} {numbers.size(execution.bytes):>9} {time:>9} {execution.stage:>5}"
 
 
 def _lines(node: DisplayNode, short: bool = False) -> list[tuple[str, Execution | None]]:

@@ -1,8 +1,8 @@
 """Exchanges and sorts of plain Spark that a plan avoids: the requirement, and the proof that it is met without one.
 
-Spark adds an exchange below every aggregate, join, window and ORDER BY whose input is not literally partitioned on its keys,
-and a sort below every merge join, window and ORDER BY whose input is not literally sorted on them. If such a requirement is
-met here without an enforcer for its sake, there is a proof.
+Spark adds an exchange below every aggregate, join, window and ORDER BY whose input is not literally partitioned on its
+keys, or it broadcasts an input of a join (`plain_spark`). It adds a sort below every merge join, window and ORDER BY whose
+input is not literally sorted on them. If such a requirement is met here without an enforcer for its sake, there is a proof.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from unshuffle.catalog.schema import Column
-from unshuffle.explain.why.buckets import buckets_known_to_spark
 from unshuffle.explain.why.kept import KeptEnforcer
 from unshuffle.explain.why.layout_origin import descend
+from unshuffle.explain.why.plain_spark import PlainSpark
 from unshuffle.explain.why.what_if import DerivedPlan
 from unshuffle.frozen import dataclass
 from unshuffle.plan import physical
@@ -35,8 +35,6 @@ from unshuffle.properties.layouts.partition_functions import UnknownFunction
 from unshuffle.properties.matching.proof import HOLDS
 from unshuffle.verify import DerivedNode
 
-_NONE: frozenset[int] = frozenset()
-
 
 @dataclass(frozen=True, slots=True)
 class AvoidedEnforcer:
@@ -57,15 +55,16 @@ def avoided_enforcers(plan: DerivedPlan, kept: Sequence[KeptEnforcer]) -> Iterat
         for each in kept
         if each.forced_by is not None
     }
+    spark = PlainSpark(plan.optimized)
     for node in plan.nodes():
         derived = plan.derivation.of(node)
         inputs = range(len(node.inputs))
         if _spark_would_exchange(node):
-            own = _inputs_that_spark_leaves(node)
+            exchanged = spark.exchanged(node)
             free = [
                 i
                 for i in inputs
-                if (False, id(node), i) not in forced and i not in own and not _has_exchange_below(node, i)
+                if i in exchanged and (False, id(node), i) not in forced and not _has_exchange_below(node, i)
             ]
             yield from _exchanges(plan, derived, free)
         if _spark_would_sort(node):
@@ -85,32 +84,6 @@ def _spark_would_exchange(node: PhysicalPlan) -> bool:
             return True
         case _:
             return False
-
-
-def _inputs_that_spark_leaves(node: PhysicalPlan) -> frozenset[int]:
-    """The inputs that Spark would not exchange either, because they are bucketed by keys of the operator."""
-    found = [buckets_known_to_spark(each) for each in node.inputs]
-    match node.operator:
-        case physical.HashJoin(keys=keys) | physical.MergeJoin(keys=keys):
-            places = [
-                None if each is None else _places([key.columns[side] for key in keys], each.columns)
-                for side, each in enumerate(found)
-            ]
-            counts = [each.count if each is not None else 0 for each in found]
-            if None not in places and counts[0] == counts[1] and places[0] == places[1]:
-                return frozenset((0, 1))
-            # Spark exchanges the other input like one that is bucketed by all keys of the join: that with the most buckets.
-            known = [side for side, place in enumerate(places) if place is not None and len(place) == len(keys)]
-            return frozenset((max(known, key=lambda side: counts[side]),)) if known else _NONE
-        case physical.HashAggregate(keys=columns) | physical.SortAggregate(keys=columns) | physical.Windows(by=columns):
-            buckets = found[0]
-            return frozenset((0,)) if buckets is not None and set(buckets.columns) <= set(columns) else _NONE
-    return _NONE
-
-
-def _places(keys: Sequence[Column], columns: Sequence[Column]) -> tuple[int, ...] | None:
-    """Where the columns are among the keys; None if one is not."""
-    return tuple(keys.index(column) for column in columns) if set(columns) <= set(keys) else None
 
 
 def _spark_would_sort(node: PhysicalPlan) -> bool:
@@ -147,17 +120,32 @@ def _exchanges(plan: DerivedPlan, derived: DerivedNode, free: Sequence[int]) -> 
 def _proof_at_origin(
     plan: DerivedPlan, node: PhysicalPlan, required: RequiredPartitioning, proof: Proof
 ) -> tuple[Delivered, Proof]:
-    """A projection that drops the partitioning columns leaves an unknown function that still co-locates rows. The proof is
-    then taken from below the projection, where the columns are still there."""
+    """A projection or a join that drops the partitioning columns leaves an unknown function of columns that determine them.
+    The proof then begins below it, where the dropped columns are still there."""
     delivered = plan.state(node)[0]
     if not isinstance(required, Clustered) or not _has_unknown_function(delivered):
         return delivered, proof
-    for below, columns in descend(plan, node, sorted(required.maximum, key=lambda c: c.id)):
+    whole = _origin(plan, node, required.maximum)
+    if whole is not None:
+        return whole
+    assert isinstance(delivered.partitioning, Partitioned)
+    part = _origin(plan, node, frozenset(delivered.partitioning.columns), may_rename=False)
+    return (part[0], part[1] + proof) if part is not None else (delivered, proof)
+
+
+def _origin(
+    plan: DerivedPlan, node: PhysicalPlan, columns: frozenset[Column], may_rename: bool = True
+) -> tuple[Delivered, Proof] | None:
+    """The first known partition function that the layout of a node comes from, and the proof that it brings rows with equal
+    columns together; None if there is no such proof. A proof that continues above needs the names that the columns have
+    there."""
+    for below, names in descend(plan, node, sorted(columns, key=lambda c: c.id)):
         layout, facts = plan.state(below)
         if isinstance(layout.partitioning, Partitioned) and not _has_unknown_function(layout):
-            outcome = match(layout, Required(Clustered(frozenset(columns))), facts)
-            return (layout, outcome) if isinstance(outcome, Proof) else (delivered, proof)
-    return delivered, proof
+            outcome = match(layout, Required(Clustered(frozenset(names))), facts)
+            is_usable = isinstance(outcome, Proof) and (may_rename or frozenset(names) == columns)
+            return (layout, outcome) if is_usable else None
+    return None
 
 
 def _has_unknown_function(delivered: Delivered) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unshuffle.catalog.schema import Dependency
+from unshuffle.catalog.schema import Column, Dependency
 from unshuffle.cost.model import CostModel
+from unshuffle.explain.why.fewer_columns import exchanges_on_fewer_columns
 from unshuffle.explain.why.layout_origin import descend
 from unshuffle.explain.why.what_if import DerivedPlan, UnmetRequirement, WhatIf, with_dependencies
 from unshuffle.frozen import dataclass
@@ -29,9 +30,11 @@ from unshuffle.properties.layouts.partition_functions import UnknownFunction
 
 @dataclass(frozen=True, slots=True)
 class DependencyRemedy:
-    """The enforcer is unnecessary if these dependencies hold."""
+    """The enforcer is unnecessary if these dependencies hold. `partitioned_on` are the columns that the exchanges of a join
+    below must then partition on instead of theirs."""
 
     dependencies: tuple[Dependency, ...]
+    partitioned_on: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,11 @@ def _remedy(plan: DerivedPlan, node: PhysicalPlan, forced_by: UnmetRequirement) 
         state = (delivered, with_dependencies(facts, [dependency]))
         if not WhatIf(plan, [node], {below: state}).unmet:
             return DependencyRemedy((dependency,))
+    if isinstance(forced_by.required, Required) and isinstance(forced_by.required.partitioning, Clustered):
+        for fewer in exchanges_on_fewer_columns(plan, node, forced_by.required.partitioning):
+            if not WhatIf(plan, [node], fewer.states).unmet:
+                on = tuple(fewer.dependency.dependent)
+                return DependencyRemedy((fewer.dependency,), on)
     for remedy, scan in _stored_layouts(plan, node):
         if not WhatIf(plan, remedy.removed, {scan: (remedy.layout, plan.state(scan)[1])}).unmet:
             return remedy

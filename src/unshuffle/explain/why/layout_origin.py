@@ -28,12 +28,20 @@ def descend(
         carried = 0 if node is through else operator.carried
         if carried is None or not node.inputs:
             return
-        below = node.inputs[carried]
-        sources = [_source(plan, node, below, operator.source(column)) for column in current]
-        found = [column for column in sources if column is not None]
-        if len(found) < len(current):
+        for below in _inputs_with_the_layout(node, carried):
+            sources = [_source(plan, node, below, operator.source(column)) for column in current]
+            found = [column for column in sources if column is not None]
+            if len(found) == len(current):
+                node, current = below, found
+                break
+        else:
             return
-        node, current = below, found
+
+
+def _inputs_with_the_layout(node: PhysicalPlan, carried: int) -> Sequence[PhysicalPlan]:
+    """The inputs of a pair-wise join have one layout. That of the streamed input comes first."""
+    first = node.inputs[carried]
+    return [first, *(each for each in node.inputs if each is not first)] if node.alternative == "pair-wise" else [first]
 
 
 def _source(plan: DerivedPlan, node: PhysicalPlan, below: PhysicalPlan, column: Column | None) -> Column | None:

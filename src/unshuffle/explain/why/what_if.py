@@ -32,7 +32,7 @@ from unshuffle.properties import (
 from unshuffle.properties.layouts.propagate import through_project
 from unshuffle.properties.layouts.structure import columns_of
 from unshuffle.verify import Derivation
-from unshuffle.verify.outputs import is_ordered, required_order
+from unshuffle.verify.outputs import is_ordered, required_layout, required_order
 from unshuffle.verify.rederive import facts_after, to_logical, without_search_results
 
 State = tuple[Delivered, Dependencies]
@@ -73,7 +73,7 @@ class UnmetRequirement:
     """A requirement that would not be met, and what is missing."""
 
     node: PhysicalPlan
-    input: int | None  # the input that changed; None for the order of a result
+    input: int | None  # the input that changed; None for the order or the layout of a result
     required: Required | Joint
     delivered: Delivered
     missing: Unmet | Unaligned | str
@@ -100,7 +100,10 @@ class WhatIf:
         self._states: dict[int, State] = {}
         self._is_changed: dict[int, bool] = {}
         for output, root in plan.optimized.outputs:
-            self._check_root(root, required_order(output.plan))
+            if output.layout is None:
+                self._check_root(root, required_order(output.plan))
+            else:  # a stored layout has its own order, whatever the query says
+                self._check_layout(root, output.layout)
         for spool in plan.optimized.spools:
             self._check_root(spool.plan, ())
         for _, root in plan.optimized.subqueries:
@@ -112,6 +115,14 @@ class WhatIf:
             if not is_ordered(delivered, order, facts):
                 missing = "the result would not be in order"
                 self.unmet.append(UnmetRequirement(root, None, Required(local=order), delivered, missing))
+
+    def _check_layout(self, root: PhysicalPlan, layout: Delivered) -> None:
+        if self._changed(root):
+            delivered, facts = self._state(root)
+            required = required_layout(layout)
+            missing = match(delivered, required, facts)
+            if not isinstance(missing, Proof):
+                self.unmet.append(UnmetRequirement(root, None, required, delivered, missing))
 
     def _changed(self, node: PhysicalPlan) -> bool:
         changed = self._is_changed.get(id(node))

@@ -21,13 +21,14 @@ from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression, Ref
 from unshuffle.plan.logical import Filter, GroupBy, Plan, Project, Reference
 from unshuffle.plan.movable_conditions import is_movable, substitute
+from unshuffle.plan.predicates import conjuncts
 from unshuffle.search.memo import Group, as_group
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A path from one group to a group below it. The predicates are in the lower group's columns and keep their order of
-    evaluation: a predicate may be safe to evaluate only for rows that satisfy the ones before it."""
+    """A path from one group to a group below it. The predicates, conjuncts of its filters, are in the lower group's columns
+    and keep their order of evaluation: a predicate may be safe to evaluate only for rows that satisfy the ones before it."""
 
     outputs: Mapping[Column, Expression]
     predicates: tuple[Expression, ...]
@@ -56,7 +57,7 @@ def _below(edge: Edge) -> Iterator[Edge]:
     for each in edge.bottom.expressions:
         match each:
             case Filter(child, predicate) if is_movable(predicate):
-                yield from _below(Edge(edge.outputs, (predicate, *edge.predicates), as_group(child)))
+                yield from _below(Edge(edge.outputs, (*conjuncts(predicate), *edge.predicates), as_group(child)))
             case Project(child, outputs) if all(is_movable(expression) for _, expression in outputs):
                 made = dict(outputs)
                 yield from _below(_through(edge, made, as_group(child), shared=False))

@@ -18,34 +18,35 @@ import pyarrow as pa
 
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
-from unshuffle.explore.super_operators.abstract import Branch
+from unshuffle.explore.super_operators.abstract import Branch, Edge
 from unshuffle.explore.super_operators.grouped_pass import (
     BOOLEAN,
     GroupedPass,
+    Reached,
     branches_of,
     grouped_pass,
     groupings,
     has_keys,
     when,
 )
-from unshuffle.plan.expressions import Call, Expression, Literal, Ref, connect
-from unshuffle.plan.logical import Expand, Filter, Join, Plan, Project
+from unshuffle.plan.expressions import Call, Expression, Literal, Ref, columns_of, connect
+from unshuffle.plan.logical import Expand, Filter, GroupBy, Join, Plan, Project
 from unshuffle.plan.movable_conditions import is_movable, substitute
 from unshuffle.plan.predicates import conjunction, conjuncts
-from unshuffle.search.memo import Memo, input_groups
+from unshuffle.search.memo import Group, Memo, input_groups
 
 FALSE = Literal(False, BOOLEAN)
 
 
 def diamond_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     """A join of two groupings of one input on all their keys is one grouping with the aggregates of both: a group of one side
-    matches the same group of the other side and no more. Further conditions of the join filter the groups.
+    matches the same group of the other side and no more. Further conditions of the join filter the groups. A semi- or
+    anti-join asks only whether a group has certain rows, so these rows need no grouping of their own.
 
     Unsound if the join compares only some of the keys: a group would match several groups."""
     if not isinstance(plan, Join) or plan.condition is None:
         return
-    sides = input_groups(plan)
-    found = groupings(sides, has_keys) if is_movable(plan.condition) else None
+    found = _groupings(plan) if is_movable(plan.condition) else None
     matched = branches_of(found) if found is not None else None
     if matched is None:
         return
@@ -53,6 +54,34 @@ def diamond_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
     compared = keys_compared(plan.condition, keys_above(branches[0]), keys_above(branches[1]), branches[0].keys)
     if compared is not None:
         yield joined(plan, grouped_pass(leaf, branches, memo), *compared, memo)
+
+
+def _groupings(plan: Join) -> list[Reached] | None:
+    """The groupings that a join reads. The right side of a semi- or anti-join may be rows: grouping them by the columns that
+    the join compares does not change which groups of the left side have a match."""
+    left, right = input_groups(plan)
+    found = groupings((left, right), has_keys)
+    if found is not None or plan.kind not in (JoinKind.SEMI, JoinKind.ANTI):
+        return found
+    mine = groupings((left,), has_keys)
+    columns = _compared_columns(plan, right) if mine is not None else None
+    if mine is None or columns is None:
+        return None
+    grouping = GroupBy(right, columns, ())
+    return [*mine, (Edge({column: Ref(column) for column in columns}, (), right), grouping)]
+
+
+def _compared_columns(plan: Join, right: Group) -> tuple[Column, ...] | None:
+    """The columns of the right side that the join compares with the left side; None if it reads others, or none."""
+    compared: dict[Column, None] = {}
+    for part in conjuncts(plan.condition):
+        match part:
+            case Call("=" | "<=>", (Ref(column=one), Ref(column=other))) if one in right.column_set:
+                compared[one] = None
+            case Call("=" | "<=>", (Ref(column=one), Ref(column=other))) if other in right.column_set:
+                compared[other] = None
+    read = columns_of(plan.condition) & right.column_set if plan.condition is not None else frozenset()
+    return tuple(compared) if compared and read <= compared.keys() else None
 
 
 def diamond_of_totals(plan: Plan, memo: Memo) -> Iterator[Plan]:

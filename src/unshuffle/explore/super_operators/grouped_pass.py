@@ -24,6 +24,7 @@ from unshuffle.plan.expressions import AggregateCall, Call, Case, Expression, Li
 from unshuffle.plan.logical import Filter, GroupBy, Plan, Project
 from unshuffle.plan.movable_conditions import substitute
 from unshuffle.plan.predicates import conjunction
+from unshuffle.plan.safe_expressions import never_fails, shared_conjuncts
 from unshuffle.search.memo import Group, Memo, as_group
 
 ONE = Literal(1, pa.int32())
@@ -61,7 +62,7 @@ def branches_of(found: Sequence[Reached]) -> tuple[Plan, list[Branch]] | None:
         branches = [Branch(above, grouping, edge) for (above, grouping), edge in zip(found, chosen, strict=True)]
         first = frozenset(branches[0].keys)
         asked = {branch.below.predicates for branch in branches}
-        if len(asked) > 1 and not all(isinstance(key, Ref) for key in first):
+        if len(asked) > 1 and not all(map(never_fails, first)):
             continue  # a key may be safe to compute only for the rows of its own branch
         if all(
             frozenset(branch.keys) == first and len(branch.keys) == len(branches[0].keys) for branch in branches[1:]
@@ -95,8 +96,9 @@ def grouped_pass(leaf: Plan, branches: Sequence[Branch], memo: Memo) -> GroupedP
 
 class _Pass:
     def __init__(self, leaf: Plan, branches: Sequence[Branch], memo: Memo) -> None:
-        self._leaf = leaf
-        self._branches = branches
+        shared = shared_conjuncts([branch.below.predicates for branch in branches])
+        self._leaf = leaf if not shared else Filter(leaf, connect("and", list(shared)))
+        self._branches = [_without(branch, shared) for branch in branches]
         self._numbers = memo.numbers
         self._computed: dict[Expression, Column] = {}  # below the grouping: keys and flags
         self._aggregates: dict[AggregateCall, Column] = {}
@@ -161,6 +163,12 @@ class _Pass:
             rows = Filter(rows, connect("or", list(dict.fromkeys(some))))
         read = frozenset(keys).union(*(columns_of(call) for call in self._aggregates))
         return narrowed(rows, read, [(column, expression) for expression, column in self._computed.items()])
+
+
+def _without(branch: Branch, shared: Sequence[Expression]) -> Branch:
+    """The branch over rows that satisfy the shared predicates."""
+    others = tuple(each for each in branch.below.predicates if each not in shared)
+    return replace(branch, below=replace(branch.below, predicates=others))
 
 
 def _guarded(call: AggregateCall, guard: Expression | None) -> AggregateCall:

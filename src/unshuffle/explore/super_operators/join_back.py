@@ -26,8 +26,8 @@ from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.explore.picked_rows import pick_from_rows
 from unshuffle.explore.super_operators.abstract import Branch, Edge, cores, edges, reaches
-from unshuffle.explore.super_operators.diamond_join import filtered, joined, keys_above, keys_compared
-from unshuffle.explore.super_operators.grouped_pass import BOOLEAN, grouped_pass, is_foldable
+from unshuffle.explore.super_operators.diamond_join import filtered, keys_above, keys_compared
+from unshuffle.explore.super_operators.grouped_pass import BOOLEAN, is_foldable
 from unshuffle.explore.super_operators.leaves import common_leaves
 from unshuffle.explore.super_operators.windowed_pass import (
     KEEPS_GROUPS,
@@ -42,9 +42,8 @@ from unshuffle.plan.expressions import AggregateCall, Call, Expression, Literal,
 from unshuffle.plan.logical import GroupBy, Join, Plan
 from unshuffle.plan.movable_conditions import is_movable, substitute
 from unshuffle.plan.predicates import conjunction, has_one_form
+from unshuffle.plan.safe_expressions import shared_conjuncts
 from unshuffle.search.memo import Memo, as_group, input_groups
-
-_EXISTS = (JoinKind.SEMI, JoinKind.ANTI)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +70,6 @@ def min_and_join(plan: Plan, memo: Memo) -> Iterator[Plan]:
                 yield rows_with_values(plan, _windowed(back, memo), memo)
             elif plan.kind is KEEPS_GROUPS[side]:
                 yield rows_or_groups(plan, _windowed(back, memo), memo)
-            elif side == 1 and plan.kind in _EXISTS:
-                yield from _grouped(plan, back, memo)
 
 
 def join_with_own_aggregates(plan: Plan, memo: Memo) -> Iterator[Plan]:
@@ -136,7 +133,7 @@ def _same_rows(
 ) -> tuple[Plan, Edge, Edge, list[Expression]] | None:
     """The leaf under the filters that the rows and the grouping have in common, and the edges without these filters. The
     grouping's other filters must read keys only, so that they can be applied to the groups."""
-    common = [each for each in below.predicates if each in rows.predicates]
+    common = shared_conjuncts([below.predicates, rows.predicates])
     keys = frozenset(below.down(Ref(key)) for key in grouping.keys)
     read = frozenset(key.column for key in keys if isinstance(key, Ref))
     asked = [each for each in below.predicates if each not in common]
@@ -162,21 +159,6 @@ def _windowed(back: _JoinBack, memo: Memo) -> WindowedPass:
         back.not_null,
         back.residual,
     )
-
-
-def _grouped(plan: Join, back: _JoinBack, memo: Memo) -> Iterator[Plan]:
-    """A semi- or anti-join that keeps groups by whether they have certain rows: a diamond with these rows grouped as well."""
-    keys = tuple(
-        next((column for column, e in back.rows.outputs.items() if e == key), None) for key in back.branch.keys
-    )
-    mine = frozenset(plan.right.columns)
-    if None in keys or any(columns_of(each) & mine for each in back.residual):
-        return
-    grouping = GroupBy(plan.right, cast("tuple[Column, ...]", keys), ())
-    above = Edge({column: Ref(column) for column in grouping.columns}, (), back.rows.bottom)
-    branches = (back.branch, Branch(above, grouping, back.rows))
-    once = grouped_pass(back.leaf, branches, memo)
-    yield joined(plan, once, back.not_null, back.residual, memo)
 
 
 def extreme_rows(plan: Plan, memo: Memo) -> Iterator[Plan]:

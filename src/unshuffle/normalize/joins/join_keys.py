@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pyarrow as pa
-
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.normalize.projections.computed_columns import ComputedColumns, only, with_columns
 from unshuffle.normalize.rewriting import Rewriting
 from unshuffle.normalize.subqueries.correlation import has_subquery
-from unshuffle.plan.expressions import Call, Cast, Expression, Literal, Ref, columns_of, walk
+from unshuffle.plan.expressions import Call, Expression, Ref, columns_of
 from unshuffle.plan.logical import Join, Plan, Sort
 from unshuffle.plan.predicates import conjunction, conjuncts, is_deterministic
-
-# Functions that never fail, so that they can be computed for rows that a join drops later.
-_NEVER_FAIL = frozenset(
-    ("substring", "upper", "lower", "trim", "ltrim", "rtrim", "concat", "||", "coalesce", "year", "month", "dayofmonth",
-     "quarter", "length", "isnull", "isnotnull", "=", "<=>", "<>", "<", "<=", ">", ">=", "and", "or", "not")
-)  # fmt: skip
+from unshuffle.plan.safe_expressions import never_fails
 
 
 def compute_join_keys(plan: Plan, context: Rewriting) -> Plan | None:
@@ -64,7 +57,7 @@ def _with(plan: Plan, computed: ComputedColumns) -> Plan:
 def _with_column(plan: Plan, column: Column, expression: Expression) -> Plan:
     """Computes the column below inner joins, so that these stay adjacent and can be reordered. An expression that may fail
     stays above: it must not see rows that a join drops."""
-    if isinstance(plan, Join) and plan.kind is JoinKind.INNER and _never_fails(expression):
+    if isinstance(plan, Join) and plan.kind is JoinKind.INNER and never_fails(expression):
         read = columns_of(expression)
         kept = None if plan.kept is None else (*plan.kept, column)
         if read <= frozenset(plan.left.columns):
@@ -72,27 +65,6 @@ def _with_column(plan: Plan, column: Column, expression: Expression) -> Plan:
         if read <= frozenset(plan.right.columns):
             return replace(plan, right=_with_column(plan.right, column, expression), kept=kept)
     return with_columns(plan, ((column, expression),))
-
-
-def _never_fails(expression: Expression) -> bool:
-    def safe(part: Expression) -> bool:
-        match part:
-            case Ref() | Literal():
-                return True
-            case Call(function=name):
-                return name in _NEVER_FAIL
-            case Cast(operand=operand, type=type):
-                return part.safe or type == pa.string() or _widens(operand.type, type)
-            case _:
-                return False
-
-    return all(map(safe, walk(expression)))
-
-
-def _widens(old: pa.DataType | None, new: pa.DataType) -> bool:
-    if old is None or not pa.types.is_signed_integer(old):
-        return False
-    return bool(pa.types.is_signed_integer(new) and new.bit_width >= old.bit_width) or bool(pa.types.is_float64(new))
 
 
 def compute_sort_keys(plan: Plan, context: Rewriting) -> Plan | None:

@@ -38,6 +38,7 @@ def settings_and_cores(spark: SparkSession) -> tuple[SessionSettings, int]:
         None if threshold is None else int(threshold),
         conf.prunes_dynamically,
         conf.set_by_user,
+        conf.auto_broadcast_bytes,
     )
     return settings, conf.cores
 

@@ -22,6 +22,7 @@ class SessionConf:
     plain_strings: bool  # a backslash in a string of a SQL text is not an escape
     shuffle_partitions: int
     max_partition_bytes: int
+    auto_broadcast_bytes: int
     prunes_dynamically: bool
     set_by_user: frozenset[str]  # of the keys that were asked for
     of_context: dict[str, str]  # settings of the context, of those that were asked for
@@ -55,6 +56,7 @@ public class SessionConf {
     found.put("plain_strings", Boolean.valueOf(conf.escapedStringLiterals()));
     found.put("shuffle_partitions", Integer.valueOf(conf.numShufflePartitions()));
     found.put("max_partition_bytes", Long.valueOf(conf.filesMaxPartitionBytes()));
+    found.put("auto_broadcast_bytes", Long.valueOf(conf.autoBroadcastJoinThreshold()));
     found.put(
         "prunes_dynamically", Boolean.valueOf(conf.dynamicPartitionPruningEnabled() && conf.exchangeReuseEnabled()));
     ArrayList set = new ArrayList();
