@@ -79,7 +79,11 @@ def check_order(root: DerivedNode, keys: tuple[Sorted, ...]) -> None:
 
 def check_layout(root: DerivedNode, layout: Delivered) -> None:
     partitioning = layout.partitioning
-    required = Required(Exactly(partitioning), layout.local) if isinstance(partitioning, Partitioned) else Required()
+    required = Required()
+    if isinstance(partitioning, Partitioned):
+        # In a single partition, no row can be in a wrong one.
+        is_single = partitioning.function.partitions == 1
+        required = Required(SinglePartition() if is_single else Exactly(partitioning), layout.local)
     if not isinstance(match(root.delivered, required, root.facts), Proof):
         raise invalid_plan(root.node, f"must have the layout {layout}, but delivers {root.delivered}")
 
