@@ -13,6 +13,7 @@ from unshuffle.plan.logical import Files, Format, Scan, StoredParts
 from unshuffle.plan.part_bounds import with_bounds
 from unshuffle.properties import Delivered, Partitioned, Sorted
 from unshuffle.sstream.footer_statistics import statistics_of
+from unshuffle.sstream.row_group_histogram import finest_histogram
 from unshuffle.sstream.store import Stream, data_files
 
 
@@ -56,7 +57,7 @@ def stream_scan(
         known.statistics,
         layout=Delivered(layout, order),
         stored=Delivered(layout, order),
-        spread=manifest.histogram,
+        spread=finest_histogram(manifest),
         spread_on=tuple(columns[each.name] for each in manifest.clustered_by),
         parts=StoredParts(manifest, stream.path),
         stream=stream,
