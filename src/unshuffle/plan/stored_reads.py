@@ -10,17 +10,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from unshuffle.catalog.files import without_scheme
 from unshuffle.plan.logical import Scan
 from unshuffle.properties import HashFunction, RangeFunction
-from unshuffle.sstream.logical_partitions import FileSlice, logical_partitions
 
-Slices = tuple[tuple[FileSlice, ...], ...]  # of each task
+if TYPE_CHECKING:
+    from unshuffle.sstream.logical_partitions import FileSlice
+
+    Slices = tuple[tuple[FileSlice, ...], ...]  # of each task
 
 
 def stored_reads(scan: Scan, function: HashFunction | RangeFunction | None) -> Slices:
     """What the task of each partition of `function` reads (None: of each stored partition)."""
+    from unshuffle.sstream.logical_partitions import logical_partitions  # only plans over stored partitions need it
+
     assert scan.parts is not None
     parts, slices = scan.parts, logical_partitions(scan.parts.layout, function, scan.within).slices
     if scan.bounds is None or scan.needed is None:

@@ -35,7 +35,6 @@ from unshuffle.properties import (
     ranged,
 )
 from unshuffle.search.layouts.range_layouts import counted, in_common
-from unshuffle.sstream.layout_defaults import partitions_for
 
 if TYPE_CHECKING:
     from unshuffle.search.memo import Group
@@ -78,6 +77,8 @@ def stored_in(layout: Delivered | None) -> Required:
 
 
 def _expected_partitions(group: Group) -> int:
+    from unshuffle.sstream.layout_defaults import partitions_for  # only scripts that write streams need it
+
     return partitions_for(tuple((column.name, column.type) for column in group.columns), round(group.rows))
 
 
