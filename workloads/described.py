@@ -148,7 +148,7 @@ class Described:
         parameters = Parameters({"data": str(self.folder)}, today=TODAY)
         parameters.declare_python_values()
         folders = TableFolders((str(self.folder),))
-        bound = bind(Source(name, text), parameters, folders, NoSpark(), lambda *_: None, is_script)
+        bound = bind(Source(name, text), parameters, folders, NoSpark(), lambda *_: 0.0, is_script)
         script = Declarations().check(bound)
         return with_scans(script, lambda scan: _described(scan, tables[Path(scan.files.paths[0]).stem.lower()]))
 

@@ -113,6 +113,9 @@ class MachineConstants:
     memory_byte: float = constant(1 / 2e9, _PER_BYTE, "copy in memory", CALIBRATED)
 
     partition_bytes: float = constant(64e6, "bytes", "the ideal size of a partition", CHOSEN)
+    task_seconds: float = constant(
+        10.0, "seconds", "user code that declares its cost: rows are divided until a task takes about so long", CHOSEN
+    )
     cache_bytes: float = constant(
         6e6, "bytes", "of the processor's cache for each task: a hash table up to this size stays in it", BY_HAND
     )
@@ -261,6 +264,9 @@ class SearchLimits:
     aligned_key_sets: int = constant(8, "key sets", "tried for co-partitioned inputs", CHOSEN)
     aligned_partition_counts: int = constant(6, "numbers of partitions", "tried for co-partitioned inputs", CHOSEN)
     spool_plans: int = constant(3, "plans", "tried for a shared rowset, the cheapest first", CHOSEN)
+    output_partition_growth: float = constant(
+        4.0, "times the default", "rows are stored as they lie, if their partitions are at most so much larger", CHOSEN
+    )
     known_range_share: float = constant(
         0.5, "of the rows", "stored ranges describe the rows of an output only if at least this share is left", CHOSEN
     )

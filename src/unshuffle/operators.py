@@ -29,8 +29,12 @@ Row = dict[str, Any]
 
 
 class UserOperator:
-    """The base of all user-defined operators. A class overrides one of its two forms."""
+    """The base of all user-defined operators. A class overrides one of its two forms.
 
+    A `Processor`, `Reducer` or `Combiner` that takes long may say so: `seconds_per_row` is the time for one input row on one
+    core. More and smaller partitions are then made for it, and it is run on all cores."""
+
+    seconds_per_row: ClassVar[float] = 0.0
     FORMS: ClassVar[tuple[str, ...]] = ()  # the Arrow form's method, then the row form's
 
     @classmethod

@@ -50,8 +50,8 @@ from unshuffle.plan.logical import (
 )
 from unshuffle.plan.physical import Exchange, PhysicalOperator, PhysicalPlan, SparkFallback
 from unshuffle.plan.rebuild import map_expressions
-from unshuffle.properties import Delivered, Dependencies, Exactly, Partitioned, Required
-from unshuffle.search.layouts.output_ranges import known_ranges
+from unshuffle.properties import Dependencies, Required
+from unshuffle.search.layouts.output_layouts import chosen_layout, stored_in
 from unshuffle.search.memo import Group, Memo, Rule, as_group
 from unshuffle.search.plan_builder import Accepts
 from unshuffle.search.recosted import Recosted
@@ -240,10 +240,10 @@ class _Run:
         self.search = Search(implement, self._options.accepts, self.model, self.trace, self._options.steps)
         self.search.prepare([*self.roots, *(group for _, group in self.subqueries)])
         self.layouts = [
-            known_ranges(self.search, output, group) or output.layout
+            chosen_layout(self.search, output, group) or output.layout
             for output, group in zip(script.outputs, self.roots, strict=True)
         ]
-        self.required = list(map(_required, self.layouts))
+        self.required = list(map(stored_in, self.layouts))
         goals = [
             *zip(self.roots, self.required, strict=True),
             *((group, Required()) for _, group in self.subqueries),
@@ -363,13 +363,6 @@ def _unmoved_input(group: Group) -> Group | None:
             *small, largest = sorted(map(as_group, join.children), key=lambda each: each.bytes)
             return largest if all(each.bytes < THRESHOLDS.join_broadcast_bytes for each in small) else None
     return None
-
-
-def _required(layout: Delivered | None) -> Required:
-    """The requirement on an output that is to be stored in a layout."""
-    if layout is None or not isinstance(layout.partitioning, Partitioned):
-        return Required()
-    return Required(Exactly(layout.partitioning), layout.local)
 
 
 def _uncorrelated_subqueries(script: Script) -> list[Plan]:

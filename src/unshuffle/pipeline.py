@@ -43,7 +43,7 @@ from unshuffle.operators import Combiner, Extractor, Outputter, Processor, Reduc
 from unshuffle.plan.functions.signatures import Function
 from unshuffle.plan.logical import Output, Script, UserClass
 from unshuffle.sql_queries import SqlQueries
-from unshuffle.user_classes import load
+from unshuffle.user_classes import load, seconds_per_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -211,6 +211,15 @@ class Pipeline:
         if self.connection.current is None:
             self.connection.use(frame.sparkSession)
         return self.declarations.check(bound)
+
+    def read_or_leave(self, frame: DataFrame) -> Script:
+        """The same; after a fault of ours, a script that leaves the whole query to Spark."""
+        try:
+            return self.read(frame)
+        except UserError:
+            raise
+        except Exception as error:
+            return self.left_to_spark(frame, None, error)
 
     # --- plan and verify
 
@@ -466,5 +475,5 @@ def _known_effort(effort: Effort) -> Effort:
     return effort
 
 
-def _check_class(user_class: UserClass, role: str) -> None:
-    load(user_class, _ROLES[role])
+def _check_class(user_class: UserClass, role: str) -> float:
+    return seconds_per_row(user_class, load(user_class, _ROLES[role]))

@@ -7,6 +7,7 @@ settings. Where our plans cannot run (an untested Spark version, Spark Connect),
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import local
@@ -192,14 +193,16 @@ class Session:
         """Stores rows as a structured stream, clustered by a hash of some columns, or by ranges of them. `what` is a
         DataFrame, a table or Parquet files, or a .sql or .scope file of one query. A column may be followed by DESC.
 
-        Without `partitions`, the number of partitions follows from the size of the rows. Ranges are chosen for partitions of
-        about equal size, unless `boundaries` gives them. `reference` is another stream, whose partitioning is repeated.
-        Keys and dependencies are checked on the rows. An existing stream gets a new version if `overwrite` is set.
+        Without `partitions`, rows that lie right are stored as they lie; for others, the number of partitions follows from
+        their size. Ranges are chosen for partitions of about equal size, unless `boundaries` gives them. `reference` is
+        another stream, whose partitioning is repeated. Keys and dependencies are checked on the rows. An existing stream gets
+        a new version if `overwrite` is set.
 
         `follows` is the version of this stream that the rows were computed from: if it is no longer the newest, nothing is
         written. For a file with a query it is the version that the query reads."""
         self.pipeline.connection.refuse_connect("writing a structured stream")
-        from unshuffle.sstream import LayoutRequest, open_stream, resolve_layout
+        from unshuffle.spark.execution.run import version_read
+        from unshuffle.sstream import LayoutRequest
         from unshuffle.sstream.layout_request import sorted_names
 
         request = LayoutRequest(
@@ -216,30 +219,44 @@ class Session:
         if not isinstance(what, str | Path):
             return self._write_frame(what, str(path), request, follows)
         script = self.pipeline.bind_rows(what, params)
-        columns = [(column.name, column.type) for column in script.outputs[0].plan.columns]
-        if all(type is not None for _, type in columns):  # then a mistake is found before anything runs
-            resolve_layout(request, columns, open_stream(request.reference) if request.reference is not None else None)
-        from unshuffle.spark.execution.run import failures_explained, version_read
-        from unshuffle.spark.io import sstream_writer
-
         follows = version_read(script, str(path)) if follows is None else follows
-
-        def write(execution: Execution) -> Stream:
-            frame = self._remember(execution).frames[0]
-            return sstream_writer.write(frame, str(path), request, follows=follows, running=execution.watching)
-
-        with failures_explained(script):
-            return self.pipeline.running(script, write)
+        return self._write_script(script, str(path), request, follows)
 
     def _write_frame(self, frame: DataFrame, path: str, request: LayoutRequest, follows: int | None) -> Stream:
-        if self.pipeline.connection.current is None:
-            self.pipeline.connection.use(frame.sparkSession)
+        pipeline = self.pipeline
+        if pipeline.connection.current is None:
+            pipeline.connection.use(frame.sparkSession)
         from unshuffle.spark.execution.run import failures_explained
-        from unshuffle.spark.execution.session_settings import in_own_session
+        from unshuffle.spark.execution.session_settings import in_own_session, is_observed
         from unshuffle.spark.io import sstream_writer
 
         with failures_explained(Script(())):
-            return sstream_writer.write(in_own_session(frame), path, request, follows=follows)
+            sstream_writer.resolved_layout(frame, request)  # a mistake is found before anything is planned
+            if pipeline.connection.plain_reason is not None or is_observed(frame):
+                return sstream_writer.write(in_own_session(frame), path, request, follows=follows)
+            return self._write_script(pipeline.read_or_leave(frame), path, request, follows)
+
+    def _write_script(self, script: Script, path: str, request: LayoutRequest, follows: int | None) -> Stream:
+        """Stores the rows of the only output of a script."""
+        from unshuffle.plan.sstream_output import as_planned
+        from unshuffle.spark.execution.run import failures_explained
+        from unshuffle.spark.io import sstream_writer
+
+        script = _stored(script, path, request)
+
+        def write(execution: Execution) -> Stream:
+            (frame,), (layout,) = self._remember(execution).frames, execution.layouts
+            return sstream_writer.write(
+                frame,
+                path,
+                as_planned(request, layout),
+                follows=follows,
+                input_layout="partitioned" if layout is not None else "none",
+                running=execution.watching,
+            )
+
+        with failures_explained(script):
+            return self.pipeline.running(script, write)
 
     def read_stream(self, path: str | Path) -> DataFrame:
         """The rows of the newest version of a structured stream. The DataFrame keeps reading that version."""
@@ -250,18 +267,22 @@ class Session:
 
     def analyze(self, *paths: str | Path, step: Callable[[str, str, int, int], None] | None = None) -> list[Analyzed]:
         """Computes statistics, keys and dependencies of Parquet data, and stores them for later queries. A folder of tables
-        counts as all of them. `step` reports the table, what is being read, and how far it is."""
-        from unshuffle.catalog.statistics.analyze import analyze, tables_at
+        counts as all of them; of a structured stream, the newest version is analyzed. `step` reports the table, what is being
+        read, and how far it is."""
+        from unshuffle.catalog.statistics.analyze import analyze, files_at, tables_at
         from unshuffle.catalog.statistics.persistence import save, statistics_path
+        from unshuffle.sstream.store import is_stream, newest_files
 
         done = []
         for table in [table for path in paths for table in tables_at(str(path))]:
+            on_progress = partial(step, table) if step is not None else None
             place = statistics_path(table, self.pipeline.catalog)
             if place is None:
                 raise FileProblem(
                     f"statistics cannot be kept beside {table!r}", hint="name a folder with --catalog DIR"
                 )
-            done.append(Analyzed(table, place, analyze(table, partial(step, table) if step is not None else None)))
+            list_files = newest_files if is_stream(table) else files_at
+            done.append(Analyzed(table, place, analyze(table, on_progress, list_files=list_files)))
         for each in done:
             save(each.statistics, each.stored_in)
         return done
@@ -308,3 +329,19 @@ class Session:
     def _remember(self, execution: Execution) -> Execution:
         self._last.execution = execution
         return execution
+
+
+def _stored(script: Script, path: str, request: LayoutRequest) -> Script:
+    """A script of one query whose rows are to be stored in a requested layout, which its plan then delivers. Columns of types
+    that only Spark knows are looked at when the stream is written."""
+    from unshuffle.language.bind.statements.sstream import layout_of
+    from unshuffle.plan.sstream_output import output_of
+    from unshuffle.sstream import open_stream, resolve_layout
+
+    plan = script.outputs[0].plan
+    columns = [(column.name, column.type) for column in plan.columns]
+    if not all(type is not None for _, type in columns):
+        return script
+    reference = open_stream(request.reference) if request.reference is not None else None
+    resolved = resolve_layout(request, columns, reference)
+    return replace(script, outputs=(output_of(plan, path, resolved, layout_of(resolved, plan.columns)),))

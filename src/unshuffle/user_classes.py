@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from threading import RLock
 from types import ModuleType
 
@@ -52,6 +53,19 @@ def load(user_class: UserClass, base: type[UserOperator]) -> type[UserOperator]:
         raise UserCodeProblem(f"{named} defines neither {' nor '.join(base.FORMS)}", user_class.span)
     make(user_class, loaded)
     return loaded
+
+
+def seconds_per_row(user_class: UserClass, loaded: type[UserOperator]) -> float:
+    """The time that a class says it takes for a row; 0 if it does not say."""
+    seconds = loaded.seconds_per_row
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0.0 <= seconds < inf:
+        raise UserCodeProblem(
+            f"seconds_per_row of {user_class.module}.{user_class.name} is {seconds!r}",
+            user_class.span,
+            "it is the time for one input row, in seconds, such as 0.008",
+        )
+    return float(seconds)
 
 
 def make(user_class: UserClass, loaded: type[UserOperator]) -> UserOperator:

@@ -253,7 +253,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def planned(tables: Path, text: str) -> Any:
     parameters = Parameters({})
-    bound = bind(Source("<query>", text), parameters, TableFolders((str(tables),)), NoSpark(), lambda *_: None, False)
+    bound = bind(Source("<query>", text), parameters, TableFolders((str(tables),)), NoSpark(), lambda *_: 0.0, False)
     (_, plan), *_ = optimize(Declarations().check(bound)).outputs
     return plan
 
@@ -291,7 +291,7 @@ def test_a_query_over_files_that_vanish_is_planned(tmp_path: Path) -> None:
         Parameters({}),
         TableFolders((str(tmp_path),)),
         NoSpark(),
-        lambda *_: None,
+        lambda *_: 0.0,
         False,
     )
     script = Declarations().check(bound)

@@ -551,7 +551,7 @@ def test_binding_reads_no_rows(tmp_path: Path) -> None:
     steps.clear()
     source = Source("q.scope", _script(tmp_path, "KEY (n)"))
     _write(tmp_path / "orders.parquet", id=[1, 1], City=["a", "b"], region=["a", "b"], n=[1, 1])
-    bound = bind(source, Parameters({}), TableFolders(), NoSpark(), lambda *_: None, declarations=declarations)
+    bound = bind(source, Parameters({}), TableFolders(), NoSpark(), lambda *_: 0.0, declarations=declarations)
     assert [str(each.constraint) for each in bound.constraints] == ["KEY (id)", "KEY (n)"]
     assert not steps
     with pytest.raises(DeclarationProblem, match=r"KEY \(id\) of 'orders' does not hold"):

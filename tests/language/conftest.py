@@ -63,6 +63,6 @@ def bound(data: Path) -> Bind:
     def run(text: str, *, is_script: bool = False, name: str = "test.scope", **params: object) -> Script:
         parameters = Parameters(params, today=datetime.date(2024, 3, 1))
         tables = TableFolders((str(data),))
-        return Declarations().check(bind(Source(name, text), parameters, tables, NoSpark(), lambda *_: None, is_script))
+        return Declarations().check(bind(Source(name, text), parameters, tables, NoSpark(), lambda *_: 0.0, is_script))
 
     return run

@@ -22,6 +22,7 @@ from unshuffle.properties import (
     Partitioned,
     PrefixPartitioned,
     RangeFunction,
+    Repartitioning,
     TargetedBroadcast,
     asc,
     hashed,
@@ -304,6 +305,28 @@ def test_buckets_are_split_for_a_join_and_merged_for_the_output(plan: Plan) -> N
     layout = found.delivered.partitioning
     assert isinstance(layout, Partitioned)
     assert layout.function.partitions == 50
+
+
+def test_rows_are_sent_where_reading_them_in_place_would_keep_cores_idle(plan: Plan) -> None:
+    """Into 50 partitions in place, 50 tasks would also join and group what 200 cores can."""
+    found = plan(
+        """select p.domain, percentile(p.v + m.v, 0.5) as middle from pages p join more m on p.domain = m.domain
+        group by p.domain""",
+        into=("domain", 50),
+        cores=200,
+        pages=in_buckets("domain", 100),
+        more=in_buckets("domain", 200),
+    )
+    (sent,) = exchanges(found)
+    assert sent.readers is None
+    assert isinstance(sent.how, Repartitioning)
+    counts = [
+        node.size.partitions
+        for node in found.walk()
+        if isinstance(node.operator, physical.MergeJoin | physical.SortAggregate)
+    ]
+    assert counts == [200, 200]
+    assert [scan.readers for scan in scans(found)].count(2.0) == 1
 
 
 def test_unique_rows_in_the_same_layout_are_joined_in_place(plan: Plan) -> None:

@@ -76,3 +76,30 @@ def test_a_removed_version_is_an_error(session: Session, tmp_path: Path) -> None
     vacuum(storage_of(path), path, hours=0)
     with pytest.raises(StreamProblem, match=r"p=0/part-.* is missing"):
         statistics_of(old)
+
+
+def test_analyze_reads_the_files_of_the_newest_version(session: Session, tmp_path: Path) -> None:
+    """The folder has the files of older versions too, in folders that look like values of a column p."""
+    store(tmp_path / "x.ss", ROWS.slice(0, 30), LayoutRequest(by("b"), partitions=3, overwrite=True))
+    (done,) = session.analyze(tmp_path)  # a folder of tables
+    assert (done.path, done.statistics.rows) == (str(tmp_path / "x.ss"), 30)
+    assert [column.name for column in done.statistics.columns] == ["a", "b", "c"]
+    (scan,) = scans(bound(session, QUERY))
+    a, _, c = scan.columns
+    known = dict(scan.statistics.columns) if scan.statistics else {}
+    assert known[c].distinct == 30
+    assert known[c].histogram is not None
+    assert frozenset((c,)) in scan.keys
+    assert frozenset((a,)) in scan.keys
+
+
+def test_facts_of_an_analyzed_version_do_not_hold_for_the_next(session: Session, tmp_path: Path) -> None:
+    store(tmp_path / "x.ss", ROWS, LayoutRequest(by("a"), partitions=2, overwrite=True))
+    session.analyze(tmp_path / "x.ss")
+    twice = pa.concat_tables([ROWS, ROWS])
+    store(tmp_path / "x.ss", twice, LayoutRequest(by("a"), partitions=2, overwrite=True))
+    (scan,) = scans(bound(session, QUERY))
+    assert scan.keys == ()
+    assert scan.statistics is not None
+    known = dict(scan.statistics.columns)
+    assert (scan.statistics.rows, known[scan.columns[2]].distinct) == (100, 100)  # as a key, it grows with the rows

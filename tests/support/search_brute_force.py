@@ -561,14 +561,18 @@ class Enumeration:
         first, given = exchanges[0]
         readers = _readers(first, given.delivered, group.facts)
         place = Serial() if isinstance(first, FullMerge) else first.scheme
-        for how, given in exchanges:
-            exchange = physical.Exchange(how, group.columns, readers)
+        # Related layouts can be read in place, and sent like others. Spark knows no order of rows that are sent.
+        for (how, given), in_place in product(exchanges, dict.fromkeys((readers, None))):
+            exchange = physical.Exchange(how, group.columns, in_place)
             own = self._own(exchange, (given,), self.size_of(group, place)) + (
                 group.recompute_seconds if exchange.samples else 0.0
             )
             if given.cost + own > table.limit:
                 continue
-            delivered = self._delivered(group, how, given.delivered)
+            is_sent = readers is not None and in_place is None
+            delivered = self._delivered(
+                group, how, Delivered(given.delivered.partitioning) if is_sent else given.delivered
+            )
             if delivered is not None:
                 self._build(table, exchange, (given,), delivered, own)
 

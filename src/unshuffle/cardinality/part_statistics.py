@@ -18,6 +18,10 @@ from unshuffle.partitions import KeyHistogram
 from unshuffle.partitions.values import number
 from unshuffle.plan.logical import Scan
 from unshuffle.plan.predicate_intervals import NULLS, is_closed
+from unshuffle.plan.stored_reads import needed_partitions
+from unshuffle.properties import HashFunction, Partitioned
+
+Columns = tuple[tuple[Column, ColumnStatistics], ...]
 
 
 def statistics_of_parts(scan: Scan, known: TableStatistics) -> TableStatistics:
@@ -27,8 +31,33 @@ def statistics_of_parts(scan: Scan, known: TableStatistics) -> TableStatistics:
     rows = known.rows if scan.needed is None else float(sum(scan.bounds.rows[part] for part in scan.needed))
     share = rows / known.rows if known.rows else 1.0
     columns = tuple((column, _of_parts(scan, column, statistics, rows)) for column, statistics in known.columns)
+    if rows < known.rows:
+        columns = _of_buckets(scan, columns)
     size = None if known.bytes is None else known.bytes * share
     return TableStatistics(rows, size, columns, known.order_dependencies)
+
+
+def _of_buckets(scan: Scan, known: Columns) -> Columns:
+    """The statistics of rows in some of the partitions of a hash. Every value of its column is in one partition, so these
+    have fewer values, each in a larger share of the rows. (Of several columns, this is counted for the first.)"""
+    hashed = scan.stored.partitioning if scan.stored is not None else None
+    if scan.parts is None or not isinstance(hashed, Partitioned) or not isinstance(hashed.function, HashFunction):
+        return known
+    partitions = scan.parts.layout.partitions
+    share = sum(partitions[number].rows for number in needed_partitions(scan)) / max(1, scan.parts.layout.rows)
+    return tuple(
+        (column, _of_fewer_values(each, share) if column == hashed.columns[0] and 0.0 < share < 1.0 else each)
+        for column, each in known
+    )
+
+
+def _of_fewer_values(known: ColumnStatistics, share: float) -> ColumnStatistics:
+    histogram = known.histogram
+    if histogram is not None:
+        histogram = replace(histogram, distinct=tuple(max(1.0, count * share) for count in histogram.distinct))
+    distinct = None if known.distinct is None else max(1.0, known.distinct * share)
+    common = tuple((value, min(1.0, fraction / share)) for value, fraction in known.common)
+    return replace(known, distinct=distinct, common=common, histogram=histogram)
 
 
 def _of_parts(scan: Scan, column: Column, known: ColumnStatistics, rows: float) -> ColumnStatistics:

@@ -49,7 +49,9 @@ def columns_looked_at(script: Script) -> frozenset[Column]:
     """The columns that conditions and keys read. Nothing else about a column matters for the number of rows. None of a query
     over so few rows that every plan is fast."""
     scans = [node for node in script.operators() if isinstance(node, Scan)]
-    if sum(scan.look.population for scan in scans if scan.look is not None) < LOOKS.worth_rows:
+    # Of a structured stream the rows are known, though they are not looked at.
+    rows = (scan.files.rows or 0 if scan.look is None else scan.look.population for scan in scans)
+    if sum(rows) < LOOKS.worth_rows:
         return frozenset()
     found: set[Column] = set()
     nodes = list(script.operators())

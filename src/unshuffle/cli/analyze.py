@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Commands) -> None:
     parser = options.add_command(commands, analyze)
-    parser.add_argument("paths", metavar="PATH", nargs="+", help="A Parquet file or folder, or a folder of tables.")
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", help="A Parquet file or folder, a structured stream, or a folder of tables."
+    )
     options.add_catalog(parser)
     options.add_json(parser)
 

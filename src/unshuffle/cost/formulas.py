@@ -159,6 +159,7 @@ def _windows(model: CostModel, op: physical.Windows, inputs: Sizes, output: Size
 
 def _user_code(model: CostModel, op: Any, inputs: Sizes, output: SizeEstimate) -> Cost:
     seconds = sum(model.elapsed(each.rows * model.machine.python_row, each) for each in (*inputs, output))
+    seconds += sum(model.elapsed(each.rows * op.seconds_per_row, each) for each in inputs)
     return Cost(seconds, cpu=seconds)
 
 

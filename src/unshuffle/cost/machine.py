@@ -48,11 +48,13 @@ class Machine(MachineConstants):
         """The rows that one core sorts and hashes while a stage starts. A sort of so few rows has about 16 levels."""
         return self.stage / (self.sort_row + 16 * self.compare + self.build_row + self.probe_row)
 
-    def ideal_partitions(self, rows: float, bytes: float) -> int:
-        """The number of cores, doubled until partitions are near their ideal size. The steps are coarse on purpose: inputs
-        of similar size get the same number, and need no exchange to be co-partitioned."""
+    def ideal_partitions(self, rows: float, bytes: float, user_seconds: float = 0.0) -> int:
+        """The number of cores, doubled until partitions are near their ideal size, and user code, which takes this many
+        seconds for all rows, does not take too long for one partition (SIGMOD 2012, section 3.3.1). The steps are coarse on
+        purpose: inputs of similar size get the same number, and need no exchange to be co-partitioned."""
         count = max(2, self.cores)
-        while bytes / count > self.partition_bytes and count < COST.max_partitions:
+        parts = max(bytes / self.partition_bytes, user_seconds / self.task_seconds)
+        while parts > count and count < COST.max_partitions:
             count *= 2
         return count
 

@@ -35,8 +35,8 @@ class CostModel:
 
     # --- for the search
 
-    def ideal_partitions(self, rows: float, bytes: float) -> int:
-        return self.machine.ideal_partitions(rows, bytes)
+    def ideal_partitions(self, rows: float, bytes: float, user_seconds: float = 0.0) -> int:
+        return self.machine.ideal_partitions(rows, bytes, user_seconds)
 
     def cost(self, operator: PhysicalOperator, inputs: Sequence[SizeEstimate], output: SizeEstimate) -> Cost:
         return FORMULAS[type(operator)](self, operator, inputs, output)

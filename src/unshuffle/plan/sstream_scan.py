@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from unshuffle.catalog.files import DataFile
+from unshuffle.catalog.parquet_files import ParquetContents
 from unshuffle.catalog.schema import Column, Dependency
-from unshuffle.catalog.statistics.table_statistics import TableStatistics
+from unshuffle.catalog.statistics.statistics_lookup import stream_facts
 from unshuffle.errors import Span
 from unshuffle.plan.logical import Files, Format, Scan, StoredParts
 from unshuffle.plan.part_bounds import with_bounds
 from unshuffle.properties import Delivered, Partitioned, Sorted
 from unshuffle.sstream.footer_statistics import statistics_of
-from unshuffle.sstream.store import Stream, modification_times
+from unshuffle.sstream.row_group_histogram import finest_histogram
+from unshuffle.sstream.store import Stream, data_files
 
 
-def stream_scan(stream: Stream, label: str, columns: Mapping[str, Column], span: Span | None = None) -> Scan:
-    """A scan of exactly the files of a stream's version. `columns` are all of its columns, by name."""
+def stream_scan(
+    stream: Stream,
+    label: str,
+    columns: Mapping[str, Column],
+    span: Span | None = None,
+    catalog: str | Path | None = None,
+) -> Scan:
+    """A scan of exactly the files of a stream's version. `columns` are all of its columns, by name, and `catalog` is a folder
+    of stored statistics."""
     manifest = stream.manifest
 
     def named(names: tuple[str, ...]) -> frozenset[Column]:
@@ -30,31 +39,28 @@ def stream_scan(stream: Stream, label: str, columns: Mapping[str, Column], span:
         stored=manifest.schema,
         version=hash((stream.path, manifest.writer)),
     )
-    known = tuple((columns[name], found) for name, found in statistics_of(stream))
+    found = data_files(stream)
+    contents = ParquetContents(manifest.schema, (), manifest.rows, manifest.bytes, statistics_of(stream))
+    in_order = tuple(columns[name] for name, _ in manifest.schema)
+    known = stream_facts(in_order, stream.path, found, contents, catalog)
+    declared_keys = tuple(named(each.columns) for each in manifest.keys)
+    declared = tuple(Dependency(named(d.determinant), named(d.dependent)) for d in manifest.dependencies)
     layout = Partitioned(manifest.function, tuple(columns[name] for name in manifest.function_names))
     order = tuple(Sorted(columns[each.name], each.descending, each.nulls_first) for each in manifest.sorted_by)
     scan = Scan(
         label,
         files,
-        tuple(columns[name] for name, _ in manifest.schema),
-        tuple(named(each.columns) for each in manifest.keys),
-        tuple(Dependency(named(d.determinant), named(d.dependent)) for d in manifest.dependencies),
+        in_order,
+        tuple(dict.fromkeys((*declared_keys, *known.keys))),
+        tuple(dict.fromkeys((*declared, *known.dependencies))),
         span,
-        TableStatistics(float(manifest.rows), float(manifest.bytes), known),
+        known.statistics,
         layout=Delivered(layout, order),
         stored=Delivered(layout, order),
-        spread=manifest.histogram,
+        spread=finest_histogram(manifest),
         spread_on=tuple(columns[each.name] for each in manifest.clustered_by),
         parts=StoredParts(manifest, stream.path),
         stream=stream,
     )
-    return with_bounds(scan, _data_files(stream), ())
-
-
-def _data_files(stream: Stream) -> list[DataFile]:
-    """The files of a version, whose footers have bounds of all columns, and not only of those of the layout."""
-    modified = modification_times(stream)
-    return [
-        DataFile(stream.path_of(file), file.bytes, (), round(modified[file.path] * 1e9))
-        for file in stream.manifest.files()
-    ]
+    # The footers have bounds of all columns, and not only of those of the layout.
+    return with_bounds(scan, found, ())

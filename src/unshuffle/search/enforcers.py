@@ -90,6 +90,9 @@ def exchanges(required: Required, group: Group, ideal: int, can_merge: bool = Tr
         case AnyDistribution(parallel=True):
             unknown = UnknownPartitioning(ideal)
             yield Enforcement(InitialPartitioning(unknown), Required(SERIAL, required.local))
+            if group.user_seconds and required.largest < 1.0 and not required.local:
+                # User code above may take so long that spreading rows over all cores pays.
+                yield Enforcement(Repartitioning(unknown, RandomMerge()), IN_PARALLEL)
         case Clustered(maximum=maximum):
             yield from candidates.clustered(maximum)
         case RangeOrdered(keys=keys):

@@ -41,8 +41,8 @@ Columns = frozenset[Column]
 
 
 def find_interesting_properties(roots: Iterable[Group]) -> None:
-    """Fills `interesting_above`, `interesting_below`, `partition_counts`, `stored_ranges` and `spreads` of every group that
-    the roots reach."""
+    """Fills `interesting_above`, `interesting_below`, `partition_counts`, `user_seconds`, `stored_ranges` and `spreads` of
+    every group that the roots reach."""
     order = list(bottom_up(roots))
     for group in order:
         _collect_from_below(group)
@@ -167,6 +167,15 @@ def _pass_down(group: Group) -> None:
                     sets[reach] = None
             child.interesting_above = _smallest(sets)
             child.range_ordered |= _orders(group, each, place)
+            child.user_seconds = max(child.user_seconds, _user_seconds(group, each, place, child))
+
+
+def _user_seconds(group: Group, each: Implementation, place: int, child: Group) -> float:
+    """What user code takes for a row of an input: this operator, and those above that get its rows in the same partitions."""
+    seconds = each.operator.seconds_per_row
+    if each.operator.carried == place and child.rows > 0.0:
+        seconds += group.user_seconds * group.rows / child.rows
+    return seconds
 
 
 def _orders(group: Group, each: Implementation, place: int) -> frozenset[Column]:

@@ -53,6 +53,7 @@ class Group(GroupRef):
         self.range_ordered: frozenset[Column] = (
             frozenset()
         )  # columns that an operator above wants partitions ordered by
+        self.user_seconds = 0.0  # per row, of user code above that works in the partitions of these rows
         self.has_stored_layout = False  # here or below
         self.stored_ranges: tuple[Partitioned | PrefixPartitioned, ...] = ()  # range layouts stored here or below
         # Distributions of rows over stored ranges, and over the values of one analyzed column (search.layouts).

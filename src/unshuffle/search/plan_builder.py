@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 class CostEstimator(Protocol):
     """What the search asks of a cost model."""
 
-    def ideal_partitions(self, rows: float, bytes: float) -> int: ...
+    def ideal_partitions(self, rows: float, bytes: float, user_seconds: float = 0.0) -> int: ...
 
     def cost(self, operator: PhysicalOperator, inputs: Sequence[SizeEstimate], output: SizeEstimate) -> Cost: ...
 
@@ -117,13 +117,26 @@ class PlanBuilder:
     def exchange_over(
         self, group: Group, plan: PhysicalPlan, enforcement: Enforcement, required: Required
     ) -> PhysicalPlan | None:
-        """An exchange over this plan, if it can run on it and delivers what is required."""
-        how = enforcement.how
-        if isinstance(how, InitialPartitioning) and not isinstance(plan.delivered.partitioning, Serial):
+        """An exchange over this plan, if it can run on it and delivers what is required. Where the layouts are related, it is
+        the cheaper one of a full exchange and of reading partitions in place: the latter moves nothing, but tasks that read
+        several partitions also compute them, and what several tasks read is computed several times."""
+        how, given = enforcement.how, plan.delivered
+        if isinstance(how, InitialPartitioning) and not isinstance(given.partitioning, Serial):
             return None
-        operator = Exchange(how, group.columns, _readers(how, plan.delivered, group.facts))
+        readers = _readers(how, given, group.facts)
+        if readers is None:
+            return self._exchange_over(group, plan, Exchange(how, group.columns), given, required)
+        # In a full exchange no output has one input only, as far as Spark knows, so it keeps no order.
+        full = self._exchange_over(group, plan, Exchange(how, group.columns), Delivered(given.partitioning), required)
+        in_place = self._exchange_over(group, plan, Exchange(how, group.columns, readers), given, required)
+        found = [each for each in (in_place, full) if each is not None]
+        return min(found, key=lambda each: each.cost, default=None)
+
+    def _exchange_over(
+        self, group: Group, plan: PhysicalPlan, operator: Exchange, given: Delivered, required: Required
+    ) -> PhysicalPlan | None:
         try:
-            delivered = operator.deliver([plan.delivered], [group.facts])
+            delivered = operator.deliver([given], [group.facts])
         except ExchangeError:
             return None
         if not self.satisfies(group, delivered, required) or not self.accepts(operator, (plan,)):
@@ -163,7 +176,9 @@ class PlanBuilder:
     def ideal_partitions(self, group: Group) -> int:
         count = self._ideal_partitions.get(group.number)
         if count is None:
-            count = self._ideal_partitions[group.number] = self.model.ideal_partitions(group.rows, group.bytes)
+            user_seconds = group.rows * group.user_seconds
+            count = self.model.ideal_partitions(group.rows, group.bytes, user_seconds)
+            self._ideal_partitions[group.number] = count
         return count
 
     def balanced_size(self, group: Group) -> SizeEstimate:

@@ -7,6 +7,7 @@
     version_writer, file_description    writing the next version, and describing its files for the manifest
     logical_partitions                  which row groups a task reads, for the stored layout or a related one
     footer_statistics                   column statistics from the files' footers
+    row_group_histogram                 the distribution of rows by the keys of row groups
     check, vacuum                       checking a version against its manifest, and removing old versions
 
 Pure Python and Arrow. Spark writes and reads the files (`spark/io/sstream_writer.py`).

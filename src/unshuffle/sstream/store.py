@@ -17,6 +17,7 @@ import re
 import pyarrow as pa
 
 from unshuffle.catalog import files
+from unshuffle.catalog.files import DataFile
 from unshuffle.catalog.json_files import MAX_BYTES
 from unshuffle.errors import FileProblem, StreamProblem, disk_problem, disk_problems
 from unshuffle.frozen import dataclass
@@ -59,6 +60,11 @@ def versions(storage: Storage) -> list[int]:
     matches = (_MANIFEST.fullmatch(entry.name) for entry in storage.entries(MANIFESTS))
     numbers = (int(match[1]) for match in matches if match is not None and match[0] == manifest_name(int(match[1])))
     return sorted(number for number in numbers if number > 0)
+
+
+def is_stream(path: str) -> bool:
+    """Does a path have the folder of a structured stream's manifests?"""
+    return files.exists(f"{path}/{MANIFESTS}")
 
 
 def open_stream(path: str, version: int | None = None) -> Stream:
@@ -121,6 +127,19 @@ def modification_times(stream: Stream) -> dict[str, float]:
         if entry.size != file.bytes:
             raise file_mismatch(stream, file, f"has {entry.size:,} bytes, but was written with {file.bytes:,}")
     return {file.path: entries[file.path].modified for file in stream.manifest.files()}
+
+
+def data_files(stream: Stream) -> list[DataFile]:
+    """The files of a version, and none of other versions."""
+    modified = modification_times(stream)
+    return [
+        DataFile(stream.path_of(file), file.bytes, (), round(modified[file.path] * 1e9))
+        for file in stream.manifest.files()
+    ]
+
+
+def newest_files(path: str) -> list[DataFile]:
+    return data_files(open_stream(path))
 
 
 def file_mismatch(stream: Stream, file: StoredFile, problem: str) -> StreamProblem:

@@ -85,7 +85,11 @@ def check_layout(root: DerivedNode, layout: Delivered) -> None:
 def required_layout(layout: Delivered) -> Required:
     """The requirement on an output that is stored in a layout."""
     partitioning = layout.partitioning
-    return Required(Exactly(partitioning), layout.local) if isinstance(partitioning, Partitioned) else Required()
+    if not isinstance(partitioning, Partitioned):
+        return Required()
+    # In a single partition, no row can be in a wrong one.
+    is_single = partitioning.function.partitions == 1
+    return Required(SinglePartition() if is_single else Exactly(partitioning), layout.local)
 
 
 def is_ordered(delivered: Delivered, keys: tuple[Sorted, ...], facts: Dependencies) -> bool:

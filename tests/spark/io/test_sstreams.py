@@ -358,11 +358,10 @@ def pages(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("SELECT * FROM pages", "RANGE CLUSTERED BY domain SORTED BY domain, size INTO 4", False),
         ("SELECT * FROM pages", "RANGE CLUSTERED BY domain, host INTO 5", False),
         ("SELECT * FROM pages WHERE domain < 'd008'", "RANGE CLUSTERED BY domain, host INTO 4", False),
-        # For groups, another column or another direction the distribution is unknown; without INTO, the number of partitions.
+        # For groups, another column or another direction the distribution is unknown.
         ("SELECT domain, count(*) AS n FROM pages GROUP BY domain", "RANGE CLUSTERED BY domain INTO 3", True),
         ("SELECT * FROM pages", "RANGE CLUSTERED BY size INTO 4", True),
         ("SELECT * FROM pages", "RANGE CLUSTERED BY domain DESC INTO 4", True),
-        ("SELECT * FROM pages", "RANGE CLUSTERED BY domain", True),
     ],
 )
 def test_stored_ranges_need_no_sampling_pass_where_the_distribution_is_known(
@@ -542,6 +541,21 @@ def test_a_key_reads_only_its_pages(spark: SparkSession, tmp_path: Path) -> None
         assert scanned(stored.where("c = 'text 7'")) == 20_000
 
 
+@pytest.mark.parametrize("is_frame", [False, True])
+def test_a_value_of_a_hash_reads_one_partition(spark: SparkSession, tmp_path: Path, is_frame: bool) -> None:
+    frame = spark.range(8_000).selectExpr("id AS a", "id % 7 AS b")
+    session = Session(spark, tables=tmp_path, effort="full")
+    session.write_stream(frame, tmp_path / "x.ss", clustered_by=["a"], sorted_by=["a"], partitions=8)
+    stored = session.read_stream(tmp_path / "x.ss")
+    for condition, most in (("a = 5", 1), ("a IN (5, 4000, 7999)", 3), ("a = 5 OR (a = 6 AND b = 1)", 2)):
+        wanted = stored.where(condition)
+        found = session.optimize(wanted) if is_frame else session.sql(f"select * from x where {condition}")
+        assert rows(found) == rows(wanted)
+        assert len(found.inputFiles()) <= most
+        groups = f"select b, count(*) as n from x where {condition} group by b"
+        assert rows(session.sql(groups)) == rows(wanted.groupBy("b").count().withColumnRenamed("count", "n"))
+
+
 def _groups(stream: Stream) -> int:
     return sum(1 for _ in stream.manifest.groups())
 
@@ -575,6 +589,50 @@ def test_a_script_writes_rows_in_the_planned_layout(spark: SparkSession, tmp_pat
     joined = rows.alias("x").join(rows.alias("y"), "a").selectExpr("a", "x.b + y.b AS c")
     expected = joined.groupBy("a").agg(F.percentile("c", F.lit(0.5)).alias("middle"))
     assert sorted(session.read_stream(tmp_path / "two.ss").collect()) == sorted(expected.collect())
+
+
+@pytest.mark.parametrize("way", ["script", "frame", "query"])
+@pytest.mark.parametrize("ranged", [False, True])
+def test_rows_that_lie_right_are_stored_without_a_shuffle(
+    spark: SparkSession, tmp_path: Path, way: str, ranged: bool
+) -> None:
+    from unshuffle.cost.machine import Machine
+    from unshuffle.spark.execution.metrics import measure
+
+    numbers = spark.range(20_000).selectExpr("nullif(id * 7919 % 20000, 5) AS a", "id % 7 AS b")
+    session = Session(spark, tables=tmp_path, effort="full")
+    session.write_stream(numbers, tmp_path / "x.ss", clustered_by="a", ranged=ranged, partitions=6)
+    plan_for(session, Machine(cores=6, stage=1e-3, task=1e-9))
+    query, kind, path = "SELECT a, b FROM x WHERE b > 2", "RANGE" if ranged else "HASH", tmp_path / "made.ss"
+    wanted = session.read_stream(tmp_path / "x.ss").where("b > 2")
+    with measure(spark) as measured:
+        if way == "script":
+            (tmp_path / "s.scope").write_text(f'r = {query}; OUTPUT r TO SSTREAM "{path}" {kind} CLUSTERED BY a;')
+            session.run(tmp_path / "s.scope")
+        elif way == "frame":
+            session.write_stream(wanted, path, clustered_by="a", ranged=ranged)
+        else:
+            (tmp_path / "q.sql").write_text(query)
+            session.write_stream(tmp_path / "q.sql", path, clustered_by="a", ranged=ranged)
+    assert session.fallbacks == ()
+    assert measured.shuffle_bytes == 0
+    made = open_stream(str(path))
+    assert made.manifest.function == open_stream(str(tmp_path / "x.ss")).manifest.function
+    assert check(made) == ()
+    assert rows(spark.read.parquet(*made.paths)) == rows(wanted)
+
+
+def test_a_stream_is_written_in_as_many_partitions_as_its_rows_fill(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows that lie elsewhere are sent once, and not counted before, unless their number is a guess."""
+    session = Session(spark, effort="full")
+    frame = spark.range(5_000).selectExpr("id AS a", "concat('text ', id) AS c")
+    frame.write.parquet(str(tmp_path / "files.parquet"))
+    stored = spark.read.parquet(str(tmp_path / "files.parquet"))
+    for number, what in enumerate((stored, stored.where("c RLIKE '1$'"), stored.limit(0), frame)):
+        made = session.write_stream(what, tmp_path / f"{number}.ss", clustered_by="a")
+        assert check(made) == ()
+        assert made.manifest.function.partitions == 1
+        assert rows(session.read_stream(made.path)) == rows(what)
 
 
 def test_lists_are_collected_from_sorted_rows(spark: SparkSession, tmp_path: Path) -> None:

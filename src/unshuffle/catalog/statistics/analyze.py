@@ -35,16 +35,17 @@ AnalyzeProgress = Callable[[str, int, int], None]  # the column being read, colu
 
 
 def tables_at(path: str) -> list[str]:
-    """The tables at a path: a file, a folder whose files are one table, or the tables of a folder of tables.
+    """The tables at a path: a file, a structured stream, a folder whose files are one table, or the tables of a folder of
+    tables.
 
     The files of a folder are separate tables if their columns differ. A folder's only file is a table by itself, unless its
     name begins with part-, as the files of a multi-file table do.
     """
-    listed = _files(path)
+    listed = files_at(path)
     folder = Path(files.absolute(path))
-    if files.is_uri(path) or not folder.is_dir() or folder.suffix == ".parquet":
+    if files.is_uri(path) or not folder.is_dir() or folder.suffix in (".parquet", ".ss"):
         return [path]
-    entries = sorted(e for e in folder.iterdir() if e.suffix == ".parquet" and not e.name.startswith(("_", ".")))
+    entries = sorted(entry for entry in folder.iterdir() if _is_table(entry))
     if any(entry.is_dir() for entry in entries):
         return [str(entry) for entry in entries]
     if not entries or len(entries) < len(listed):
@@ -55,7 +56,12 @@ def tables_at(path: str) -> list[str]:
     return [path] if len(columns) == 1 else [str(entry) for entry in entries]
 
 
-def _files(path: str) -> list[DataFile]:
+def _is_table(entry: Path) -> bool:
+    is_data = entry.suffix == ".parquet" or (entry.suffix == ".ss" and entry.is_dir())
+    return is_data and not entry.name.startswith(("_", "."))
+
+
+def files_at(path: str) -> list[DataFile]:
     if not files.exists(path):
         raise FileProblem(f"there is no file or folder {path!r}")
     try:
@@ -82,10 +88,13 @@ def _contents(listed: Sequence[DataFile]) -> ParquetContents:
 
 
 def analyze(
-    path: str, on_progress: AnalyzeProgress | None = None, exact_values: int = EXACT_VALUES
+    path: str,
+    on_progress: AnalyzeProgress | None = None,
+    exact_values: int = EXACT_VALUES,
+    list_files: Callable[[str], list[DataFile]] = files_at,
 ) -> StoredStatistics:
-    """The statistics of one table."""
-    listed = _files(path)
+    """The statistics of one table. `list_files` says which files are the table's: by default, all below its path."""
+    listed = list_files(path)
     if not listed:
         raise FileProblem(f"{path!r} holds no files")
     contents = _contents(listed)
@@ -96,7 +105,7 @@ def analyze(
         result = (_exact if is_exact else _sampled)(path, listed, contents, columns, rows, on_progress)
     except (OSError, pa.ArrowException) as error:
         raise FileProblem(f"{path!r} cannot be read: {_first_line(error)}") from None
-    if fingerprints(_files(path), path) != result.files:
+    if fingerprints(list_files(path), path) != result.files:
         raise FileProblem(f"{path!r} changed while it was read", hint="analyze it again")
     return result
 

@@ -56,6 +56,11 @@ def find(paths: Sequence[str], base: str | None, files: Sequence[DataFile], cata
     data += [files[0].path] if len(files) == 1 else []
     data += [base] if base is not None else []
     data += [os.path.dirname(absolute(paths[0]))] if len(paths) == 1 else []
+    return find_at(data, catalog)
+
+
+def find_at(data: Sequence[str], catalog: str | Path | None) -> list[Path]:
+    """Existing files with the statistics of the data at these paths."""
     candidates = dict.fromkeys(statistics_path(path, catalog) for path in data)
     places = (_present(path) for path in candidates if path is not None)
     return [path for path in places if is_usable(path)]

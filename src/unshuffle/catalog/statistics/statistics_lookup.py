@@ -18,7 +18,7 @@ from typing import Any
 from unshuffle.catalog.files import DataFile
 from unshuffle.catalog.parquet_files import ParquetContents
 from unshuffle.catalog.schema import Column, Dependency, Key
-from unshuffle.catalog.statistics.persistence import find, load
+from unshuffle.catalog.statistics.persistence import find, find_at, load
 from unshuffle.catalog.statistics.stored_statistics import StoredStatistics
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics, EquiDepthHistogram, TableStatistics
 from unshuffle.catalog.types import spark_name
@@ -46,9 +46,26 @@ def scan_facts(
     catalog: str | Path | None = None,
 ) -> ScanFacts:
     """The statistics and facts of files that are read into these columns."""
+    return _best_facts(columns, find(paths, base, files, catalog), files, contents)
+
+
+def stream_facts(
+    columns: Sequence[Column],
+    path: str,
+    files: Sequence[DataFile],
+    contents: ParquetContents,
+    catalog: str | Path | None = None,
+) -> ScanFacts:
+    """The statistics and facts of the files of one version of the structured stream at a path."""
+    return _best_facts(columns, find_at([path], catalog), files, contents)
+
+
+def _best_facts(
+    columns: Sequence[Column], places: Sequence[Path], files: Sequence[DataFile], contents: ParquetContents
+) -> ScanFacts:
     named = {column.name: column for column in columns}
     footers = dict(contents.statistics)
-    candidates = [stored for stored in map(load, find(paths, base, files, catalog)) if stored is not None]
+    candidates = [stored for stored in map(load, places) if stored is not None]
     # The most specific candidate comes first, but one of exactly these files is better than one of others.
     exact = next((stored for stored in candidates if stored.are_same_files(files)), None)
     covering = exact or next((stored for stored in candidates if stored.are_analyzed(files)), None)

@@ -86,6 +86,18 @@ class TableLook:
             _LOOKS.trim(self)
         return found
 
+    def exact_column(self, name: str, type: DataType) -> pa.Array | None:
+        """The values of a column exactly as every reader finds them; None unless all rows were looked at, and every file has
+        the column by this name and in this type."""
+        if not self.is_complete or self._types.get(name) != type or name in self._partition_columns:
+            return None
+        for footer in {id(each.footer): each.footer for each in self._sampled()}.values():
+            schema = footer.schema.to_arrow_schema()
+            if name not in schema.names or schema.field(name).type != type:
+                return None
+        values = self.column(name)
+        return values if values is not None and len(values) == self.population else None
+
     def codes(self, name: str) -> Codes | None:
         """The values of a column as numbers."""
         if name not in self._codes:

@@ -15,6 +15,7 @@ from unshuffle.explain.phrases.names import ColumnNames
 from unshuffle.explain.render.node import DisplayNode
 from unshuffle.plan import logical
 from unshuffle.plan.logical import FileTarget, Output, Plan, Reference, Script, StreamTarget
+from unshuffle.properties import partitions_of
 
 Facts = list[tuple[str, str]]
 
@@ -214,6 +215,9 @@ if mismatched := set(get_args(Plan)) ^ (_FACTS.keys() | _WITHOUT_FACTS):
     raise InternalError(f"the table of logical operators to draw does not match the operators: {names}")
 
 
+_BY_A_SECOND_RUN = "chosen at run time, by a second run"
+
+
 def target_facts(output: Output, names: ColumnNames) -> tuple[tuple[str, str], ...]:
     """The target of an output, and its format or layout."""
     match output.target:
@@ -223,13 +227,15 @@ def target_facts(output: Output, names: ColumnNames) -> tuple[tuple[str, str], .
             facts = [("to", path), ("using", str(format)), ("overwrite", "yes" if overwrite else "")]
         case StreamTarget() as target:
             kind = "range" if target.range_partitioned else "hash"
-            is_sampled = target.range_partitioned and not target.reference and output.layout is None
+            is_open = not target.reference and output.layout is None
+            count = partitions_of(output.layout.partitioning) if output.layout is not None else target.partitions
             facts = [
                 ("to stream", target.path),
                 ("clustered", f"{kind} by {names.order(target.clustered_by)}"),
                 ("sorted", names.order(target.sorted_by)),
-                ("into", str(target.partitions or "")),
+                ("into", str(count or "")),
                 ("reference", target.reference or ""),
-                ("boundaries", "chosen at run time, by a second run" if is_sampled else ""),
+                ("boundaries", _BY_A_SECOND_RUN if is_open and target.range_partitioned else ""),
+                ("partitions", _BY_A_SECOND_RUN if is_open and not target.range_partitioned and not count else ""),
             ]
     return tuple((label, value) for label, value in facts if value)

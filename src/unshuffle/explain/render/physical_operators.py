@@ -9,12 +9,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from unshuffle.catalog.join_kinds import JoinKind
+from unshuffle.explain.phrases import numbers
 from unshuffle.explain.phrases.layouts import LayoutText
 from unshuffle.explain.phrases.names import ColumnNames
 from unshuffle.plan import physical
+from unshuffle.plan.logical import Scan
 from unshuffle.plan.physical import PhysicalOperator, PhysicalPlan
+from unshuffle.plan.stored_reads import needed_partitions
 from unshuffle.properties import (
     FullMerge,
+    HashFunction,
     InitialPartitioning,
     PartialMerge,
     PartialPartitioning,
@@ -30,6 +34,28 @@ from unshuffle.properties.layouts.exchange import ConcatMerge, SortConcatMerge, 
 JOINS = (physical.HashJoin, physical.MergeJoin, physical.NestedLoopJoin)
 Facts = list[tuple[str, str]]
 Description = tuple[str, Facts]
+
+
+def _stored_partitions(op: physical.FileScan) -> str:
+    """How many of the stored partitions are read."""
+    count = partitions_of((op.scan.stored or op.layout).partitioning)
+    of = f"{len(needed_partitions(op.scan)):,} of " if _skips_buckets(op.scan) else ""
+    return f"{of}{count:,} stored partitions"
+
+
+def _declared_cost(op: physical.RunProcess | physical.RunReduce | physical.RunCombine) -> Facts:
+    return [("declares", f"{numbers.seconds(op.seconds_per_row)} a row")] if op.seconds_per_row else []
+
+
+def _has_partitions(op: physical.FileScan) -> bool:
+    """Whether stored partitions are read, and not the pieces that Spark assigns of all files."""
+    is_in_layout = isinstance(op.layout.partitioning, Partitioned | PrefixPartitioned)
+    return is_in_layout or (op.scan.stream is not None and _skips_buckets(op.scan))
+
+
+def _skips_buckets(scan: Scan) -> bool:
+    is_hashed = scan.parts is not None and isinstance(scan.parts.layout.function, HashFunction)
+    return is_hashed and scan.needed is not None
 
 
 class OperatorText:
@@ -50,16 +76,16 @@ class OperatorText:
 
     def scan(self, op: physical.FileScan) -> Description:
         columns = self._names.listed(op.columns)
-        stored = partitions_of(op.scan.stored.partitioning) if op.scan.stored is not None else None
+        stored = _stored_partitions(op)
         read = ""
         if op.bounded_by is not None and op.scan.bounds is not None:
             count = len(op.scan.bounds.parts if op.scan.needed is None else op.scan.needed)
             by = self._names.listed((op.bounded_by,))
             read = f"{count:,} row groups in place, by the bounds of {by}, each by {op.readers:.3g} tasks"
         elif op.readers is not None:
-            read = f"{stored:,} stored partitions in place, each by {op.readers:.3g} tasks"
-        elif isinstance(op.layout.partitioning, Partitioned | PrefixPartitioned):
-            read = f"{stored or partitions_of(op.layout.partitioning):,} stored partitions"
+            read = f"{stored} in place, each by {op.readers:.3g} tasks"
+        elif _has_partitions(op):
+            read = stored
         share = "" if op.scan.read_share is None else f"{100 * op.scan.read_share:.3g} % of the bytes"
         pruned = "; ".join(
             f"{self._names.name(each.column)} = {self._names.name(each.by)}, to {100 * each.share:.3g} % of the rows"
@@ -133,18 +159,20 @@ class OperatorText:
         ]
 
     def process(self, op: physical.RunProcess) -> Description:
-        return "Process", [("using", str(op.process.user_class)), ("columns", self._names.listed(op.columns))]
+        columns = self._names.listed(op.columns)
+        return "Process", [("using", str(op.process.user_class)), *_declared_cost(op), ("columns", columns)]
 
     def reduce(self, op: physical.RunReduce) -> Description:
         return "Reduce", [
             ("on", self._names.listed(op.reduce.keys)),
             ("presort", self._layouts.keys(op.presort)),
             ("using", str(op.reduce.user_class)),
+            *_declared_cost(op),
         ]
 
     def combine(self, op: physical.RunCombine) -> Description:
         keys = self._names.pairs(op.combine.left_keys, op.combine.right_keys)
-        return "Combine", [("on", keys), ("using", str(op.combine.user_class))]
+        return "Combine", [("on", keys), ("using", str(op.combine.user_class)), *_declared_cost(op)]
 
     def fallback(self, op: physical.SparkFallback) -> Description:
         return "SparkFallback", [("because of", op.reason), ("columns", self._names.listed(op.columns))]

@@ -31,9 +31,11 @@ from unshuffle.properties import (
     Exactly,
     Joint,
     Partitioned,
+    Repartitioning,
     Required,
     Sorted,
     TargetedBroadcast,
+    UnknownPartitioning,
     Unmet,
 )
 from unshuffle.properties.layouts.exchange import PartialMerge
@@ -101,6 +103,8 @@ class ReasonText:
         if isinstance(operator, physical.Exchange) and isinstance(operator.how, PartialMerge):
             return self._aggregation_tree(kept.node)
         unmet = kept.forced_by
+        if unmet is None and _spreads_rows(operator):
+            return "no operator requires it; user code declares that it takes long, and then runs in more tasks"
         if unmet is None:
             return "no operator requires it; it makes the plan cheaper"
         if unmet.input is None:
@@ -217,3 +221,8 @@ def _unmet_part(unmet: UnmetRequirement) -> Required | Joint:
         if unmet.missing.partitioning is None:
             return Required(local=unmet.required.local)
     return unmet.required
+
+
+def _spreads_rows(operator: physical.PhysicalOperator) -> bool:
+    how = operator.how if isinstance(operator, physical.Exchange) else None
+    return isinstance(how, Repartitioning) and isinstance(how.scheme, UnknownPartitioning)

@@ -143,8 +143,8 @@ def _origin(
         layout, facts = plan.state(below)
         if isinstance(layout.partitioning, Partitioned) and not _has_unknown_function(layout):
             outcome = match(layout, Required(Clustered(frozenset(names))), facts)
-            is_usable = isinstance(outcome, Proof) and (may_rename or frozenset(names) == columns)
-            return (layout, outcome) if is_usable else None
+            has_names = may_rename or frozenset(names) == columns
+            return (layout, outcome) if has_names and isinstance(outcome, Proof) else None
     return None
 
 

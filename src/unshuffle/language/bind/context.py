@@ -14,7 +14,8 @@ from unshuffle.language.bind.environment import Environment
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.plan.logical import UserClass
 
-CheckClass = Callable[[UserClass, str], None]  # raises if a user's class cannot be loaded or has another role
+# The seconds that a user's class takes for a row, as far as it says so. Raises if it cannot be loaded or has another role.
+CheckClass = Callable[[UserClass, str], float]
 
 
 @dataclass(slots=True)

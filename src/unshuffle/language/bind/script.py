@@ -198,7 +198,7 @@ def bind_table(
     table: str | Path, tables: TableFolders, environment: Environment, catalog: str | Path | None
 ) -> Scan | TableScan:
     """A table by its name, or Parquet files by their path, without the constraints declared on it."""
-    context = BindingContext(Parameters({}), tables, environment, lambda *_: None, Declarations(), catalog)
+    context = BindingContext(Parameters({}), tables, environment, lambda *_: 0.0, Declarations(), catalog)
     name = str(table)
     path = tables.find(name) if isinstance(table, str) else None
     if path is None and isinstance(table, str) and name.strip():
@@ -225,7 +225,7 @@ def bind_partitions(
     conditions: Mapping[str | Path, str], rowset: Scan | TableScan, table: str, environment: Environment
 ) -> DeclaredPartitions:
     """Conditions on parts of a table that was bound by `bind_table`."""
-    context = BindingContext(Parameters({}), TableFolders(), environment, lambda *_: None, Declarations())
+    context = BindingContext(Parameters({}), TableFolders(), environment, lambda *_: 0.0, Declarations())
     return bind_parts(context, parts_from_python(conditions), rowset, table)
 
 
@@ -233,6 +233,6 @@ def bind_stream(
     path: str, catalog: str | Path | None, declarations: Declarations, environment: Environment
 ) -> BoundScript:
     """All rows of a structured stream."""
-    context = BindingContext(Parameters({}), TableFolders(), environment, lambda *_: None, declarations, catalog)
+    context = BindingContext(Parameters({}), TableFolders(), environment, lambda *_: 0.0, declarations, catalog)
     scan = StoredData(context).stream(path, Path(path).stem, None)
     return BoundScript(Script((Output(scan, None),)), tuple(context.table_constraints))

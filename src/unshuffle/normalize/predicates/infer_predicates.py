@@ -19,7 +19,7 @@ import pyarrow as pa
 from unshuffle.catalog.schema import Column
 from unshuffle.normalize.predicates.constant_conditions import asks_for_facts, is_true_by
 from unshuffle.normalize.predicates.implied_predicates import conditions_on, holds
-from unshuffle.normalize.predicates.part_pruning import holds_by_bounds
+from unshuffle.normalize.predicates.part_pruning import holds_by_bounds, holds_by_values
 from unshuffle.normalize.rewriting import Rewriting
 from unshuffle.normalize.traversal import on
 from unshuffle.plan.expressions import Call, Expression, Literal, Ref, columns_of, connect, walk
@@ -68,7 +68,13 @@ def _passed_on(source: Plan, column: Column, target: Plan, other: Column, contex
     if not conditions or any(constant_of(each) is not None for each in conditions_on(target, other)):
         return []  # the target's column is constant already
     renamed = [substitute(each, {column: Ref(other)}) for each in conditions]
-    new = [each for each in renamed if not holds(target, each) and not holds_by_bounds(target, other, each)]
+    new = [
+        each
+        for each in renamed
+        if not holds(target, each)
+        and not holds_by_bounds(target, other, each)
+        and not holds_by_values(target, other, each)
+    ]
     return [each for each in new if not (asks_for_facts(each) and is_true_by(each, context.facts(target)))]
 
 

@@ -106,7 +106,7 @@ class Scan(Leaf):
     def read_share(self) -> float | None:
         """The fraction of the bytes of its files that is read; None if that is all."""
         if self.bounds is not None and self.needed is not None:
-            return self.bounds.bytes_of(self.needed) / max(1, self.bounds.bytes_of())
+            return self.share * self.bounds.bytes_of(self.needed) / max(1, self.bounds.bytes_of())
         return self.share if self.within is not None else None
 
     def renamed(self, columns: Mapping[Column, Column]) -> Scan:

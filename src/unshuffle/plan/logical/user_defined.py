@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UserClass:
-    """A class of the user's: its module and name, its constructor arguments, and where the script names it."""
+    """A class of the user's: its module and name, its constructor arguments, where the script names it, and the time that the
+    class says it takes for a row."""
 
     module: str
     name: str
@@ -25,6 +26,7 @@ class UserClass:
     keywords: tuple[tuple[str, Value], ...]
     search_path: tuple[str, ...]  # the folders to search for the module
     span: Span = field(compare=False)
+    seconds_per_row: float = 0.0
 
     def __str__(self) -> str:
         shown = [repr(a) for a in self.arguments] + [f"{k}={v!r}" for k, v in self.keywords]

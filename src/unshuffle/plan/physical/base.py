@@ -57,6 +57,10 @@ class Operator:
     def hides_layout(self) -> bool:
         return False
 
+    @property
+    def seconds_per_row(self) -> float:
+        return 0.0
+
     def read_as(self, layout: Partitioned) -> PhysicalOperator | None:
         return None
 

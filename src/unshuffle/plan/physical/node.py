@@ -45,6 +45,10 @@ class PhysicalOperator(Protocol):
     def hides_layout(self) -> bool:
         """May the output have a shape (serial, partitioned, copied) that no input has?"""
 
+    @property
+    def seconds_per_row(self) -> float:
+        """What user code takes for a row of an input, as far as its class declares it."""
+
     def read_as(self, layout: Partitioned) -> PhysicalOperator | None:
         """A leaf that reads the same stored rows in another layout, if the stored layout allows that."""
 

@@ -44,6 +44,10 @@ class RunProcess(Operator):
     def source(self, column: Column) -> Column | None:
         return dict(self.process.readonly).get(column)
 
+    @property
+    def seconds_per_row(self) -> float:
+        return self.process.user_class.seconds_per_row
+
     def alternatives(self) -> tuple[Alternative, ...]:
         return operator_requirements.row_by_row()
 
@@ -70,6 +74,10 @@ class RunReduce(Operator):
     def source(self, column: Column) -> Column | None:
         source = dict(self.reduce.readonly).get(column)
         return source if source in self.reduce.keys else None
+
+    @property
+    def seconds_per_row(self) -> float:
+        return self.reduce.user_class.seconds_per_row
 
     def alternatives(self) -> tuple[Alternative, ...]:
         by = frozenset(self.reduce.keys)
@@ -98,6 +106,10 @@ class RunCombine(Operator):
     @property
     def columns(self) -> tuple[Column, ...]:
         return self.combine.columns
+
+    @property
+    def seconds_per_row(self) -> float:
+        return self.combine.user_class.seconds_per_row
 
     def alternatives(self) -> tuple[Alternative, ...]:
         sides = [frozenset(key.columns[side] for key in self.keys) for side in (0, 1)]

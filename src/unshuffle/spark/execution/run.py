@@ -21,7 +21,7 @@ from unshuffle.errors import UnshuffleError, disk_problems, located
 from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan.logical import FileTarget, Output, Scan, Script, StreamTarget
-from unshuffle.plan.sstream_output import layout_request_for
+from unshuffle.plan.sstream_output import as_planned, layout_request_for
 from unshuffle.properties import Delivered
 from unshuffle.results import Measured, Result
 from unshuffle.spark.execution import executed_plan_diff, results
@@ -167,7 +167,7 @@ def _stream_written(
 ) -> Callable[[], int]:
     """Writes the files of a stream. Returns the number of its rows. They are counted in the files, which tasks that Spark
     repeats do not change."""
-    request = layout_request_for(target, layout)
+    request = as_planned(layout_request_for(target), layout)
     input_layout: sstream_writer.InputLayout = "partitioned" if layout is not None else "none"
     follows = version_read(script, target.path)
     manifest = streams.write(frame, target.path, request, follows=follows, input_layout=input_layout)

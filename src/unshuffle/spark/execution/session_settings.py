@@ -13,6 +13,7 @@ from unshuffle.spark.shims.query_session import hand_over, query_session
 from unshuffle.spark.shims.session_conf import session_conf
 from unshuffle.target import (
     BYPASS_MERGE_THRESHOLD,
+    IN_LIST,
     MAX_PARTITION_BYTES,
     TWO_LEVEL_MAP,
     SessionSettings,
@@ -30,7 +31,7 @@ def settings_of(spark: SparkSession) -> SessionSettings:
 
 def settings_and_cores(spark: SparkSession) -> tuple[SessionSettings, int]:
     """The same, and the number of tasks that run at once."""
-    conf = session_conf(spark, (MAX_PARTITION_BYTES, TWO_LEVEL_MAP), (BYPASS_MERGE_THRESHOLD,))
+    conf = session_conf(spark, (MAX_PARTITION_BYTES, TWO_LEVEL_MAP, IN_LIST), (BYPASS_MERGE_THRESHOLD,))
     threshold = conf.of_context.get(BYPASS_MERGE_THRESHOLD)
     settings = SessionSettings(
         conf.shuffle_partitions,
@@ -70,11 +71,16 @@ def handed_over(frame: DataFrame, spark: SparkSession) -> DataFrame:
     return DataFrame(frame._jdf, spark)
 
 
+def is_observed(frame: DataFrame) -> bool:
+    """Whether the user observes the frame (`DataFrame.observe`)."""
+    return "CollectMetrics" in analyzed_plan(frame).toString()
+
+
 def in_own_session(frame: DataFrame) -> DataFrame:
     """The same rows in a session of their own, so that settings can be changed for them alone. If the user observes the frame
     (`DataFrame.observe`), its metrics are reported as ever."""
     plan, own = analyzed_plan(frame), isolated_session(frame.sparkSession, {})
-    if "CollectMetrics" in plan.toString():
+    if is_observed(frame):
         share_observations(frame.sparkSession, own)
     return frame_of(own, plan)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,6 +20,7 @@ from unshuffle.errors import FileProblem, Span, TypeProblem, did_you_mean
 from unshuffle.plan.expressions import Value
 from unshuffle.plan.logical import Format, Scan
 from unshuffle.plan.sql import quote
+from unshuffle.plan.stored_reads import needed_paths
 from unshuffle.spark.reader import relations
 from unshuffle.spark.session import why_plain
 from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of
@@ -45,8 +47,12 @@ _LOCK = Lock()
 
 
 def read(spark: SparkSession, node: Scan) -> DataFrame:
-    """Files, with at least the columns of a scan, in exactly their types."""
+    """Files, with at least the columns of a scan, in exactly their types. Of a structured stream, only those that the query
+    needs."""
     files = node.files
+    if node.stream is not None and node.needed is not None:
+        node = replace(node, files=replace(files, paths=needed_paths(node), relation=None))
+        files = node.files
     if files.relation is not None:
         return relations.scan(spark, node)
     if files.version is None:

@@ -122,7 +122,7 @@ class Baseline:
         if not isinstance(plan.files.format, logical.Format):
             return self._frame_as_sql(plan)
         columns = ", ".join(f"{quote(column.name)} AS {name_of(column)}" for column in plan.columns)
-        relation = plan.files.relation
+        relation = plan.files.relation if plan.stream is None or plan.needed is None else None
         table = self._placeholders.table(files.read(self.spark, plan) if relation is None else relation)
         return f"SELECT {columns or ONE_ROW} FROM {table}"
 

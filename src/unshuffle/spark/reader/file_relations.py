@@ -85,7 +85,7 @@ def file_scan(
     scan = Scan(source.table[-1] if source.table is not None else folder, where, columns)
     if name != "Parquet" or options.keys() & _FILE_FILTERS:
         return scan
-    return as_stream(scan) or _with_statistics(relations, scan, catalog, source)
+    return as_stream(scan, catalog) or _with_statistics(relations, scan, catalog, source)
 
 
 def _with_statistics(relations: FileRelations, scan: Scan, catalog: str | Path | None, source: FileRelation) -> Scan:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from unshuffle.errors import StreamProblem, UserError
@@ -19,7 +20,7 @@ from unshuffle.sstream.store import Stream, open_stream, versions
 _FILE = re.compile(r"(.+)/p=\d+/[^/]+")
 
 
-def as_stream(scan: Scan) -> Scan | None:
+def as_stream(scan: Scan, catalog: str | Path | None) -> Scan | None:
     """The scan with the layout and statistics of the manifest; None if the files are not a version of a stream."""
     where = scan.files
     stream = _version(where.paths)
@@ -29,7 +30,7 @@ def as_stream(scan: Scan) -> Scan | None:
         return None  # the user gave another schema
     try:
         label = stream.path.rstrip("/").rsplit("/", 1)[-1].removesuffix(".ss")
-        found = stream_scan(stream, label, {column.name: column for column in scan.columns})
+        found = stream_scan(stream, label, {column.name: column for column in scan.columns}, catalog=catalog)
     except StreamProblem:
         return None  # its files have changed: Spark reads them as plain files
     return replace(found, files=replace(found.files, relation=where.relation))

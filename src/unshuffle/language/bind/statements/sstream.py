@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.errors import Span
@@ -13,10 +14,10 @@ from unshuffle.sstream.layout_request import ResolvedLayout
 from unshuffle.sstream.store import Stream
 
 
-def scan_of(stream: Stream, label: str, numbers: ColumnNumbers, span: Span | None) -> Scan:
+def scan_of(stream: Stream, label: str, numbers: ColumnNumbers, span: Span | None, catalog: str | Path | None) -> Scan:
     """A scan of exactly the files that a version of a stream names."""
     columns = {name: numbers.new(name, type) for name, type in stream.manifest.schema}
-    return stream_scan(stream, label, columns, span)
+    return stream_scan(stream, label, columns, span, catalog)
 
 
 def layout_of(settled: ResolvedLayout, columns: Sequence[Column]) -> Delivered | None:

@@ -64,7 +64,7 @@ class StoredData:
         key = files.absolute(path)
         if key not in self.scans:
             with located(span):
-                scan = scan_of(open_stream(path), label, self.context.numbers, span)
+                scan = scan_of(open_stream(path), label, self.context.numbers, span, self.context.catalog)
             self.context.inputs.append(path)
             self.scans[key] = self._with_declared_constraints(scan)
         return self._with_new_columns(self.scans[key])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from unshuffle.errors import NameProblem, SyntaxProblem, did_you_mean
@@ -35,8 +36,7 @@ def bind_user_class(context: BindingContext, using: Using, role: str) -> UserCla
     folder = str(Path(using.span.source.name).resolve().parent)
     search_path = tuple(dict.fromkeys((folder, str(Path.cwd()))))
     user_class = UserClass(module, name, positional, keywords, search_path, using.span)
-    context.check_class(user_class, role)
-    return user_class
+    return replace(user_class, seconds_per_row=context.check_class(user_class, role))
 
 
 def _arguments(context: BindingContext, using: Using) -> list[tuple[str | None, Value]]:

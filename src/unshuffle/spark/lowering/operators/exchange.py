@@ -48,7 +48,7 @@ def exchange(lowering: Lowering, node: PhysicalPlan, operator: physical.Exchange
         return _in_place(lowering, node, operator, rows)
     if isinstance(how, Repartitioning) and isinstance(how.scheme, Replicated):
         return replace(rows, is_broadcast=True)
-    if isinstance(how, InitialPartitioning) and isinstance(how.scheme, UnknownPartitioning):
+    if isinstance(how, InitialPartitioning | Repartitioning) and isinstance(how.scheme, UnknownPartitioning):
         partitions = how.scheme.partitions or node.size.partitions
         return Lowered(f"SELECT /*+ REPARTITION({partitions}) */ * FROM ({select_only(rows, node.columns)})")
     keyed, spark_exchange = with_exchange_keys(lowering, rows, node, node.inputs[0].columns)
