@@ -1,5 +1,5 @@
-"""Draws the picture of README.md, one query's plan in plain Spark and in unshuffle, from the plans that Spark prints; and prints
-the explanation of the query that README.md shows.
+"""Draws the picture of README.md: one query's plan in plain Spark and in unshuffle, from the plans that Spark prints. It also
+prints the explanation of the query that README.md shows.
 
 `python tools/plan_picture.py` plans the query twice, without running it, and writes docs/images/plans.svg. Adaptive
 execution is off, so that the printed plan shows which exchanges Spark reuses; adaptive execution decides that only at run

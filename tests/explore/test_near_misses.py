@@ -232,6 +232,35 @@ def test_branches_that_belong_together_are_one_pass(branches: tuple[str, ...], g
     assert sum(isinstance(node, GroupBy) for node in walk(found)) == groupings
 
 
+WRITTEN_TWICE = "select t.a, count(*) n from t join u on t.b = u.d where t.c > 0 group by t.a union all "
+
+
+@pytest.mark.parametrize(
+    ("second", "is_rewritten"),
+    [
+        ("select t.a, max(u.e) from t join u on t.b = u.d group by t.a", True),
+        ("select t.a, max(u.e) from u join t on u.d = t.b where u.e < 5 group by t.a", True),
+        ("select t.a, max(u.e) from t join u on t.b = u.d and t.c < u.e group by t.a", True),
+        ("select t.a, max(u.e) from t join u on t.c = u.d group by t.a", False),
+        ("select t.a, max(u.e) from t left join u on t.b = u.d group by t.a", False),
+        ("select t.a, max(u.e) from t join u on t.b = u.d join k on k.id = u.e group by t.a", False),
+        ("select t.a, max(k.v) from t join k on t.b = k.id group by t.a", False),
+        ("select t.a, max(u.e) from t join u on t.b = u.d where rand() > 0.5 group by t.a", False),
+    ],
+)
+def test_a_join_that_is_written_twice_is_one_input(second: str, is_rewritten: bool) -> None:
+    """Whatever conditions were moved below one of the two."""
+    assert ("diamond_union" in fired(WRITTEN_TWICE + second)) == is_rewritten
+
+
+def test_joins_of_three_tables_that_are_written_twice() -> None:
+    rows = "t join u on t.b = u.d join k on k.id = u.e"
+    found = fired(f"""
+        select x.a, n, m from (select t.a, count(*) n from {rows} where k.v > 1 group by t.a) x
+        join (select t.a, max(k.v) m from {rows} group by t.a) y on x.a = y.a""")
+    assert "diamond_join" in found
+
+
 @pytest.mark.parametrize(
     ("key", "is_rewritten"), [("upper(s)", True), ("coalesce(a, 0)", True), ("a + 1", False), ("10 / a", False)]
 )

@@ -153,6 +153,23 @@ class Queries:
             f"(select {rows} from {self._table}{self.where(0.8)}) r on {self.on('p', 'q', len(keys))}{more}"
         )
 
+    def written_twice(self) -> str:
+        """A join of the rows with themselves as the input of both sides, under other conditions."""
+        keys = self.pick(("x.k",), ("x.i",), ("x.k", "y.s"))
+        conditions = self.pick(("x.i = y.i",), ("x.i = y.i", "x.k = y.k"), ("x.k <=> y.k",))
+        sides = []
+        for name in "pq":
+            on = " and ".join(self._draw.sample(conditions, len(conditions)))
+            more = self.pick("", " and x.id < y.id", " and y.n > 1")
+            where = self.pick("", " where x.n > 1", " where y.d > 0 and x.s like 'b%'", " where 1 = 0")
+            by = ", ".join(f"{key} {name}{place}" for place, key in enumerate(keys))
+            calls = f"count(*) {name}n, {self.pick('max(y.n)', 'sum(x.d)', 'min(x.x)', 'max(x.n + y.i)')} {name}m"
+            rows = f"{self._table} x join {self._table} y on {on}{more}{where}"
+            sides.append(f"select {by}, {calls} from {rows} group by {', '.join(keys)}")
+        if self._draw.random() < 0.4:
+            return " union all ".join(side.replace(" qm", " pm") for side in sides)
+        return f"select * from ({sides[0]}) l {self.pick(*KINDS)} ({sides[1]}) r on {self.on('p', 'q', len(keys))}"
+
     def totals(self) -> str:
         parts = [f"(select {self.pick(*AGGREGATES)} v{i} from {self._table}{self.where()}) t{i}" for i in range(3)]
         return f"select * from {' cross join '.join(parts)}"
@@ -204,7 +221,7 @@ class Queries:
 
 
 SHAPES = (
-    "union", "union", "join", "join", "group_existence", "group_existence", "totals", "back", "back", "extreme", "granularities", "grouped_union", "existence", "first"
+    "union", "union", "join", "join", "group_existence", "group_existence", "written_twice", "totals", "back", "back", "extreme", "granularities", "grouped_union", "existence", "first"
 )  # fmt: skip
 
 
