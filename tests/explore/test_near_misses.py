@@ -232,6 +232,28 @@ def test_branches_that_belong_together_are_one_pass(branches: tuple[str, ...], g
     assert sum(isinstance(node, GroupBy) for node in walk(found)) == groupings
 
 
+FIRST_TWO = """
+    select f.a, f.b, m from (select a, b, row_number() over (partition by a order by c) k from t{below}) f
+    join (select a, {aggregates} m from t{grouped} group by a) y on f.a = y.a where k <= 2"""
+
+
+@pytest.mark.parametrize(
+    ("aggregates", "below", "grouped", "rule"),
+    [
+        ("count(*)", "", "", "join_with_own_aggregates"),
+        ("max(b)", "", "", "min_and_join"),
+        ("sum(b)", " where c > 1", " where c > 1", "join_with_own_aggregates"),
+        ("sum(b)", " where c > 1", "", None),
+        ("sum(b)", "", " where c > 1", None),
+    ],
+)
+def test_the_first_rows_of_each_group_with_aggregates_of_the_group(
+    aggregates: str, below: str, grouped: str, rule: str | None
+) -> None:
+    found = fired(FIRST_TWO.format(aggregates=aggregates, below=below, grouped=grouped))
+    assert set(found) & {"join_with_own_aggregates", "min_and_join"} == ({rule} if rule else set())
+
+
 WRITTEN_TWICE = "select t.a, count(*) n from t join u on t.b = u.d where t.c > 0 group by t.a union all "
 
 

@@ -170,6 +170,18 @@ class Queries:
             return " union all ".join(side.replace(" qm", " pm") for side in sides)
         return f"select * from ({sides[0]}) l {self.pick(*KINDS)} ({sides[1]}) r on {self.on('p', 'q', len(keys))}"
 
+    def first_few(self) -> str:
+        """The first rows of each group, with aggregates of all of its rows."""
+        key, where = self.pick("k", "i", "n"), self.pick("", "", " where i > 0")
+        order = self.pick("n desc, id", "x, id", "id")
+        ranked = f"select {key} p0, s, id, row_number() over (partition by {key} order by {order}) place from {self._table}{where}"
+        groups = (
+            f"select {key} q0, {self.pick('count(*)', 'max(n)', 'sum(d)')} m from {self._table}{where} group by {key}"
+        )
+        kind = self.pick("join", "left join", "left semi join", "left anti join")
+        first = f"select * from ({ranked}) where place <= {self.pick(1, 2, 3)}"
+        return f"select * from ({first}) l {kind} ({groups}) r on l.p0 {self.pick('=', '<=>')} r.q0{self.pick('', ' and r.m > 1')}"
+
     def totals(self) -> str:
         parts = [f"(select {self.pick(*AGGREGATES)} v{i} from {self._table}{self.where()}) t{i}" for i in range(3)]
         return f"select * from {' cross join '.join(parts)}"
@@ -221,7 +233,7 @@ class Queries:
 
 
 SHAPES = (
-    "union", "union", "join", "join", "group_existence", "group_existence", "written_twice", "totals", "back", "back", "extreme", "granularities", "grouped_union", "existence", "first"
+    "union", "union", "join", "join", "group_existence", "group_existence", "written_twice", "first_few", "totals", "back", "back", "extreme", "granularities", "grouped_union", "existence", "first"
 )  # fmt: skip
 
 
