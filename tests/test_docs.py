@@ -83,3 +83,46 @@ def test_the_layers_are_those_of_the_linter() -> None:
     linter = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     layers = [re.sub(r"[()]", "", layer) for layer in linter["contracts"][0]["layers"]]
     assert "\n".join(layers) in (DOCS / "architecture.md").read_text(encoding="utf-8")
+
+
+PAPERS = DOCS / "papers.md"
+_TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+# The figures, tables and algorithms of each paper, by the heading that it has on the page.
+NUMBERED = {
+    "ICDE 2010": {"Figure": range(1, 4), "Algorithm": range(1, 3), "Table": ("I", "II", "III", "IV", "V", "VI")},
+    "SIGMOD 2012": {"Figure": range(1, 12), "Algorithm": (1,), "Table": (1,)},
+    "PVLDB 2019": {"Figure": range(1, 19), "Algorithm": range(1, 6), "Table": (1, 2)},
+    "SIGMOD 2011": {"Figure": (4, 5)},
+}
+
+
+def _rows_of_papers() -> Iterator[list[str]]:
+    for line in PAPERS.read_text(encoding="utf-8").splitlines():
+        if line.startswith("| ") and not line.startswith("| item |"):
+            yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def test_every_row_on_the_papers_names_code_and_a_test() -> None:
+    """Or it says why the item is not built."""
+    for row in _rows_of_papers():
+        item, code, tests, differs = row
+        if code == "not built":
+            assert tests == "–"
+            assert len(differs.split()) > 9, item
+        else:
+            assert list(_paths(code)), item
+            assert _TEST.search(tests), item
+
+
+def test_tests_on_the_papers_exist() -> None:
+    for file, test in _TEST.findall(PAPERS.read_text(encoding="utf-8")):
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert not test or f"def {test}(" in text, f"{file} has no {test}"
+
+
+@pytest.mark.parametrize("paper", NUMBERED)
+def test_no_figure_of_the_papers_is_left_out(paper: str) -> None:
+    (section,) = [part for part in PAPERS.read_text(encoding="utf-8").split("\n## ") if f"({paper})" in part[:200]]
+    for kind, numbers in NUMBERED[paper].items():
+        for number in numbers:
+            assert re.search(rf"{kind} {number}\b", section), f"{kind} {number}"

@@ -1,4 +1,5 @@
-"""Draws the picture of README.md: one query's plan in plain Spark and in unshuffle, from the plans that Spark prints.
+"""Draws the picture of README.md: one query's plan in plain Spark and in unshuffle, from the plans that Spark prints. It also
+prints the explanation of the query that README.md shows.
 
 `python tools/plan_picture.py` plans the query twice, without running it, and writes docs/images/plans.svg. Adaptive
 execution is off, so that the printed plan shows which exchanges Spark reuses; adaptive execution decides that only at run
@@ -189,6 +190,8 @@ def main() -> None:
     ours = unshuffle.Session(spark, effort="full").optimize(query)
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(svg({"plain Spark": printed_plan(query), "unshuffle": printed_plan(ours)}))
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    print(unshuffle.Session(spark).explain(query, why=True))
 
 
 if __name__ == "__main__":

@@ -168,6 +168,26 @@ def test_fallbacks_are_listed(tmp_path: Path) -> None:
         assert "Falls back to Spark" in session.explain(query)
 
 
+DIAMOND = """
+    select o_custkey, count(*) n from orders where o_totalprice > 1000 group by o_custkey
+    union all select o_custkey, max(o_orderkey) from orders group by o_custkey"""
+
+
+def test_stages_saved_by_a_super_operator(tpch_data: Path) -> None:
+    """An application is listed once, although other operators are between those that it made."""
+    found = explained(Session(tables=tpch_data), DIAMOND)
+    assert [each["rule"] for each in found["super_operators"]] == ["diamond_union"]
+    without = explained(Session(tables=tpch_data, without=["diamond_union"]), DIAMOND)
+    assert found["stages_without_super_operators"] == len(without["stages"]) >= len(found["stages"])
+    assert without["stages_without_super_operators"] is None
+    text = Session(tables=tpch_data).explain(DIAMOND)
+    stages = "1 stage" if len(found["stages"]) == 1 else f"{len(found['stages'])} stages"
+    assert (
+        f"Super-operators: diamond_union; the plan has {stages}, and would have {len(without['stages'])} without."
+        in text
+    )
+
+
 @pytest.mark.parametrize("query", [tpch.queries()[3], SPOOLED])
 def test_stages_are_the_same_in_every_format(query: str, session: Session) -> None:
     """Every operator is in one stage, an exchange ends its stage, and a stage reads the stages below its exchanges."""

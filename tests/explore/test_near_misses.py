@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.support.binding import bind_query, bind_script
-from unshuffle.explore.rules import SUPER_OPERATOR_NAMES
+from tests.support.binding import bind, bind_query, bind_script, context_for
+from unshuffle.cardinality.estimate import estimate
+from unshuffle.explore.join_reordering import gather_joins
+from unshuffle.explore.rules import EXPLORATION, SUPER_OPERATOR_NAMES
+from unshuffle.normalize.rewriting import Rewriting
+from unshuffle.normalize.rules import normalize
 from unshuffle.optimizer import Options, optimize
 from unshuffle.plan import physical
+from unshuffle.plan.expressions import Expression, Ref
+from unshuffle.plan.logical import Filter, GroupBy, MultiJoin, Plan, walk
+from unshuffle.plan.movable_conditions import substitute
 from unshuffle.plan.predicates import conjuncts
+from unshuffle.plan.rebuild import with_inputs
+from unshuffle.plan.safe_expressions import shared_conjuncts
+from unshuffle.search.memo import Group, Memo, as_group
+from unshuffle.search.trace import Trace
 
 COUNTS = "(select a, count(*) n from t group by a) x"
 
@@ -144,6 +157,22 @@ def fired(query: str) -> dict[str, int]:
     return {rule: count for rule, count in rules.items() if rule in SUPER_OPERATOR_NAMES}
 
 
+def forced(query: str) -> Plan:
+    """The plan that uses a super-operator wherever there is one."""
+    plan = bind(query)
+    numbers = context_for(plan).numbers
+    memo = Memo(estimate, EXPLORATION, numbers, Trace())
+    root = memo.insert(gather_joins(normalize(plan, Rewriting(numbers))))
+
+    def written(group: Group) -> Plan:
+        ways = [each for each in group.expressions if not isinstance(each, MultiJoin)]
+        names = SUPER_OPERATOR_NAMES
+        chosen = next((each for each in ways if getattr(memo.made_by(each), "__name__", None) in names), ways[0])
+        return with_inputs(chosen, [written(as_group(child)) for child in chosen.children])
+
+    return written(root)
+
+
 @pytest.mark.parametrize("rule", REWRITTEN)
 def test_rule_fires(rule: str) -> None:
     assert rule in fired(REWRITTEN[rule])
@@ -152,6 +181,148 @@ def test_rule_fires(rule: str) -> None:
 @pytest.mark.parametrize(("rule", "query"), NEAR_MISSES)
 def test_rule_does_not_fire_on_near_misses(rule: str, query: str) -> None:
     assert rule not in fired(query)
+
+
+GROUPS = "(select a, count(*) n from t where b > 0 group by a) x"
+ROWS = "(select a, c from t where b < 2) y"
+
+
+@pytest.mark.parametrize(
+    ("query", "is_rewritten"),
+    [
+        (f"select x.a, n from {GROUPS} left semi join {ROWS} on x.a = y.a", True),
+        (f"select x.a, n from {GROUPS} left anti join {ROWS} on x.a <=> y.a", True),
+        (f"select x.a, n from {GROUPS} where exists (select 1 from {ROWS} where x.a = y.a)", True),
+        (f"select x.a, n from {GROUPS} where not exists (select 1 from {ROWS} where x.a = y.a)", True),
+        (f"select x.a, n from {GROUPS} where x.a in (select a from {ROWS})", True),
+        ("select a from t where b > 0 intersect select a from t where b < 2", True),
+        ("select a from t where b > 0 except select a from t where b < 2", True),
+        ("select a, count(*) from t group by a except select a, max(c) from t where b > 0 group by a", True),
+        # The rows are looked at one by one, or are of other groups, or a NULL among them concerns all groups.
+        (f"select x.a, n from {GROUPS} left semi join {ROWS} on x.a = y.a and y.c > n", False),
+        (f"select x.a, n from {GROUPS} left semi join {ROWS} on x.a = y.c", False),
+        (f"select x.a, n from {GROUPS} where x.a not in (select a from {ROWS})", False),
+        (f"select x.a, n from {GROUPS} left semi join (select d from u) y on x.a = y.d", False),
+        (f"select y.a, y.c from {ROWS} left anti join u on y.a = u.d", False),
+    ],
+)
+def test_groups_by_whether_they_have_certain_rows(query: str, is_rewritten: bool) -> None:
+    assert ("diamond_join" in fired(query)) == is_rewritten
+
+
+UNRELATED = "select d, e from u"
+FIRST = "select a, count(*) n from t where b > 0 group by a"
+SECOND = "select a, max(c) from t where b < 2 group by a"
+OF_U = ("select d, max(e) from u group by d", "select d, count(*) from u where e > 2 group by d")
+
+
+@pytest.mark.parametrize(
+    ("branches", "groupings"),
+    [
+        ((FIRST, UNRELATED, SECOND), 1),
+        ((UNRELATED, FIRST, SECOND), 1),
+        ((FIRST, OF_U[0], SECOND), 2),
+        ((FIRST, OF_U[0], SECOND, OF_U[1]), 2),
+        ((FIRST, OF_U[0], UNRELATED), 2),
+    ],
+)
+def test_branches_that_belong_together_are_one_pass(branches: tuple[str, ...], groupings: int) -> None:
+    """Whatever the other branches of the union are."""
+    found = forced(" union all ".join(branches))
+    assert sum(isinstance(node, GroupBy) for node in walk(found)) == groupings
+
+
+FIRST_TWO = """
+    select f.a, f.b, m from (select a, b, row_number() over (partition by a order by c) k from t{below}) f
+    join (select a, {aggregates} m from t{grouped} group by a) y on f.a = y.a where k <= 2"""
+
+
+@pytest.mark.parametrize(
+    ("aggregates", "below", "grouped", "rule"),
+    [
+        ("count(*)", "", "", "join_with_own_aggregates"),
+        ("max(b)", "", "", "min_and_join"),
+        ("sum(b)", " where c > 1", " where c > 1", "join_with_own_aggregates"),
+        ("sum(b)", " where c > 1", "", None),
+        ("sum(b)", "", " where c > 1", None),
+    ],
+)
+def test_the_first_rows_of_each_group_with_aggregates_of_the_group(
+    aggregates: str, below: str, grouped: str, rule: str | None
+) -> None:
+    found = fired(FIRST_TWO.format(aggregates=aggregates, below=below, grouped=grouped))
+    assert set(found) & {"join_with_own_aggregates", "min_and_join"} == ({rule} if rule else set())
+
+
+WRITTEN_TWICE = "select t.a, count(*) n from t join u on t.b = u.d where t.c > 0 group by t.a union all "
+
+
+@pytest.mark.parametrize(
+    ("second", "is_rewritten"),
+    [
+        ("select t.a, max(u.e) from t join u on t.b = u.d group by t.a", True),
+        ("select t.a, max(u.e) from u join t on u.d = t.b where u.e < 5 group by t.a", True),
+        ("select t.a, max(u.e) from t join u on t.b = u.d and t.c < u.e group by t.a", True),
+        ("select t.a, max(u.e) from t join u on t.c = u.d group by t.a", False),
+        ("select t.a, max(u.e) from t left join u on t.b = u.d group by t.a", False),
+        ("select t.a, max(u.e) from t join u on t.b = u.d join k on k.id = u.e group by t.a", False),
+        ("select t.a, max(k.v) from t join k on t.b = k.id group by t.a", False),
+        ("select t.a, max(u.e) from t join u on t.b = u.d where rand() > 0.5 group by t.a", False),
+    ],
+)
+def test_a_join_that_is_written_twice_is_one_input(second: str, is_rewritten: bool) -> None:
+    """Whatever conditions were moved below one of the two."""
+    assert ("diamond_union" in fired(WRITTEN_TWICE + second)) == is_rewritten
+
+
+def test_joins_of_three_tables_that_are_written_twice() -> None:
+    rows = "t join u on t.b = u.d join k on k.id = u.e"
+    found = fired(f"""
+        select x.a, n, m from (select t.a, count(*) n from {rows} where k.v > 1 group by t.a) x
+        join (select t.a, max(k.v) m from {rows} group by t.a) y on x.a = y.a""")
+    assert "diamond_join" in found
+
+
+@pytest.mark.parametrize(
+    ("key", "is_rewritten"), [("upper(s)", True), ("coalesce(a, 0)", True), ("a + 1", False), ("10 / a", False)]
+)
+def test_a_computed_key_must_be_safe_for_the_rows_of_all_branches(key: str, is_rewritten: bool) -> None:
+    query = f"""
+        select {key} k, count(*) n from t where b > 0 and a <> 0 group by {key}
+        union all select {key}, max(c) from t where b < 2 and a <> 0 group by {key}"""
+    assert ("diamond_union" in fired(query)) == is_rewritten
+
+
+def test_a_conjunct_that_both_sides_have_is_shared() -> None:
+    """The rows may have further conditions. The shared one is applied once, to the rows of the pass."""
+    query = """
+        select t.a, t.b, m from t join (select a, min(b) m from t where c > 1 group by a) y on t.a = y.a
+        where t.c > 1 and t.b < 5"""
+    assert "min_and_join" in fired(query)
+    other = query.replace("where t.c > 1 and", "where t.c > 2 and")
+    assert "min_and_join" not in fired(other)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [
+        ("b > 0 and 10 / b > 1", "b < 0 and 10 / b > 1", []),
+        ("b > 0 and 10 / b > 1 and c > 1", "b > 0 and 10 / b > 1 and c < 5", [">", ">"]),
+        ("c > 1 and s = 'x'", "c < 5 and s = 'x'", ["="]),
+        ("10 / b > 1", "b < 0 and 10 / b > 1", [">"]),
+    ],
+)
+def test_a_conjunct_that_may_fail_is_shared_only_with_its_guard(first: str, second: str, shared: list[str]) -> None:
+    """`10 / b` was written for the rows that satisfy the conjuncts before it."""
+    one, other = (conjuncts(filter_of(text)) for text in (first, second))
+    assert [part.function for part in shared_conjuncts([one, other])] == shared  # type: ignore[attr-defined]
+
+
+def filter_of(condition: str) -> Expression:
+    (found,) = [node for node in walk(bind(f"select * from t where {condition}")) if isinstance(node, Filter)]
+    # Both sides read the same columns.
+    named = {column: Ref(replace(column, id=hash(column.name))) for column in found.child.columns}
+    return substitute(found.predicate, named)
 
 
 @pytest.mark.parametrize("rule", REWRITTEN)

@@ -153,6 +153,35 @@ class Queries:
             f"(select {rows} from {self._table}{self.where(0.8)}) r on {self.on('p', 'q', len(keys))}{more}"
         )
 
+    def written_twice(self) -> str:
+        """A join of the rows with themselves as the input of both sides, under other conditions."""
+        keys = self.pick(("x.k",), ("x.i",), ("x.k", "y.s"))
+        conditions = self.pick(("x.i = y.i",), ("x.i = y.i", "x.k = y.k"), ("x.k <=> y.k",))
+        sides = []
+        for name in "pq":
+            on = " and ".join(self._draw.sample(conditions, len(conditions)))
+            more = self.pick("", " and x.id < y.id", " and y.n > 1")
+            where = self.pick("", " where x.n > 1", " where y.d > 0 and x.s like 'b%'", " where 1 = 0")
+            by = ", ".join(f"{key} {name}{place}" for place, key in enumerate(keys))
+            calls = f"count(*) {name}n, {self.pick('max(y.n)', 'sum(x.d)', 'min(x.x)', 'max(x.n + y.i)')} {name}m"
+            rows = f"{self._table} x join {self._table} y on {on}{more}{where}"
+            sides.append(f"select {by}, {calls} from {rows} group by {', '.join(keys)}")
+        if self._draw.random() < 0.4:
+            return " union all ".join(side.replace(" qm", " pm") for side in sides)
+        return f"select * from ({sides[0]}) l {self.pick(*KINDS)} ({sides[1]}) r on {self.on('p', 'q', len(keys))}"
+
+    def first_few(self) -> str:
+        """The first rows of each group, with aggregates of all of its rows."""
+        key, where = self.pick("k", "i", "n"), self.pick("", "", " where i > 0")
+        order = self.pick("n desc, id", "x, id", "id")
+        ranked = f"select {key} p0, s, id, row_number() over (partition by {key} order by {order}) place from {self._table}{where}"
+        groups = (
+            f"select {key} q0, {self.pick('count(*)', 'max(n)', 'sum(d)')} m from {self._table}{where} group by {key}"
+        )
+        kind = self.pick("join", "left join", "left semi join", "left anti join")
+        first = f"select * from ({ranked}) where place <= {self.pick(1, 2, 3)}"
+        return f"select * from ({first}) l {kind} ({groups}) r on l.p0 {self.pick('=', '<=>')} r.q0{self.pick('', ' and r.m > 1')}"
+
     def totals(self) -> str:
         parts = [f"(select {self.pick(*AGGREGATES)} v{i} from {self._table}{self.where()}) t{i}" for i in range(3)]
         return f"select * from {' cross join '.join(parts)}"
@@ -204,7 +233,7 @@ class Queries:
 
 
 SHAPES = (
-    "union", "union", "join", "join", "group_existence", "group_existence", "totals", "back", "back", "extreme", "granularities", "grouped_union", "existence", "first"
+    "union", "union", "join", "join", "group_existence", "group_existence", "written_twice", "first_few", "totals", "back", "back", "extreme", "granularities", "grouped_union", "existence", "first"
 )  # fmt: skip
 
 

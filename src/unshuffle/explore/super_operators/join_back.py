@@ -38,8 +38,8 @@ from unshuffle.explore.super_operators.windowed_pass import (
 )
 from unshuffle.explore.window_to_join import window_as_join
 from unshuffle.frozen import dataclass
-from unshuffle.plan.expressions import AggregateCall, Call, Expression, Literal, Ref, SortKey, columns_of
-from unshuffle.plan.logical import GroupBy, Join, Plan
+from unshuffle.plan.expressions import AggregateCall, Call, Expression, Literal, Ref, SortKey, WindowCall, columns_of
+from unshuffle.plan.logical import GroupBy, Join, Plan, Window
 from unshuffle.plan.movable_conditions import is_movable, substitute
 from unshuffle.plan.predicates import conjunction, has_one_form
 from unshuffle.plan.safe_expressions import shared_conjuncts
@@ -113,8 +113,7 @@ def _joins_back(plan: Join, side: int, is_wanted: Callable[[GroupBy], bool]) -> 
             continue
         if not all(has_one_form(key.type) for key in grouping.keys):
             continue  # a group's key is 0.0 where a row's is -0.0, and the window has the row's only
-        ways = (list(edges(rows)), list(edges(as_group(grouping.child))))
-        for leaf, (to_rows, below) in common_leaves(ways):
+        for leaf, to_rows, below in _leaves(list(edges(rows)), list(edges(as_group(grouping.child)))):
             same = _same_rows(leaf, to_rows, below, grouping)
             if same is None:
                 continue
@@ -126,6 +125,31 @@ def _joins_back(plan: Join, side: int, is_wanted: Callable[[GroupBy], bool]) -> 
             if compared is not None:
                 yield _JoinBack(whole, to_rows, branch, *compared)
                 return
+
+
+def _leaves(rows: Sequence[Edge], grouped: Sequence[Edge]) -> Iterator[tuple[Plan, Edge, Edge]]:
+    """The common leaves of the rows and the grouping. A window keeps all rows of its input, so what it computes may be part
+    of the leaf: the first rows of each group are joined with aggregates of the whole group."""
+    for leaf, (to_rows, below) in common_leaves((rows, grouped)):
+        yield leaf, to_rows, below
+    for edge in rows:
+        for window in () if edge.shared else edge.bottom.expressions:
+            if isinstance(window, Window):
+                yield from _windowed_leaves(edge, window, grouped)
+
+
+def _windowed_leaves(edge: Edge, window: Window, grouped: Sequence[Edge]) -> Iterator[tuple[Plan, Edge, Edge]]:
+    """Not if the window sees fewer rows than the grouping."""
+    for leaf, (through, below) in common_leaves((list(edges(as_group(window.child))), grouped)):
+        shared = shared_conjuncts([through.predicates, below.predicates])
+        if all(each in shared for each in through.predicates):
+            calls = tuple(
+                (column, cast(WindowCall, substitute(call, through.outputs))) for column, call in window.calls
+            )
+            named = {**through.outputs, **{column: Ref(column) for column, _ in calls}}
+            others = tuple(each for each in below.predicates if each not in shared)
+            made = Window(filtered(leaf, conjunction(shared)), calls)
+            yield made, edge.over(named), replace(below, predicates=others)
 
 
 def _same_rows(
