@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -11,10 +11,13 @@ from unshuffle.catalog.tables import TableFolders
 from unshuffle.declarations import Declarations, DeclaredConstraint
 from unshuffle.frozen import dataclass
 from unshuffle.language.bind.environment import Environment
+from unshuffle.language.bind.user_modules import UserModules
 from unshuffle.language.parse.parameters import Parameters
+from unshuffle.language.parse.preprocess import Macro
 from unshuffle.plan.logical import UserClass
 
-CheckClass = Callable[[UserClass, str], None]  # raises if a user's class cannot be loaded or has another role
+# Raises if a user's class cannot be loaded or has another role. Returns the types of the columns that it makes, by name.
+CheckClass = Callable[[UserClass, str], Mapping[str, str] | None]
 
 
 @dataclass(slots=True)
@@ -24,6 +27,8 @@ class BindingContext:
     environment: Environment
     check_class: CheckClass
     declarations: Declarations
+    modules: UserModules = field(default_factory=lambda: UserModules(None, ()))
+    macros: Mapping[str, Macro] = field(default_factory=dict)
     catalog: str | Path | None = None  # the folder of statistics, if it is not beside the data
     numbers: ColumnNumbers = field(default_factory=ColumnNumbers)
     inputs: list[str] = field(default_factory=list)  # the paths that the script reads

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import itertools
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from unshuffle.catalog.types import spark_name
 from unshuffle.frozen import dataclass
 from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer
-from unshuffle.spark.udf.user_code import Batches, Code, Produced, converts
+from unshuffle.spark.udf.user_code import Batches, Code, Produced, converts, fits
 
 ROW_NUMBER = "_unshuffle_row"  # the number of a row in its group
 _CHUNK = 1 << 20  # bytes of an output file in a row
@@ -143,6 +143,38 @@ def combine(
     return run
 
 
+def combine_parts(
+    code: Code,
+    keys: Sequence[str],
+    columns: Sequence[str],
+    parts: Sequence[Sequence[str]],
+    key_names: Sequence[str],
+    produced: Produced,
+) -> Callable[[Batches], Batches]:
+    """A COMBINE whose inputs come as one, in order. The last of `keys` is the number of the input of each row; `columns` are
+    those of all inputs, and `parts` the names of each input's."""
+    operators: list[Combiner] = []
+
+    def run(batches: Batches) -> Batches:
+        if not operators:
+            operators.append(code.made())
+        operator = operators[0]
+        with code.guarded():
+            group = pa.Table.from_batches(_in_order(batches))
+            number, inputs, start = group.column(keys[-1]), [], 0
+            for place, names in enumerate(parts):
+                own = list(columns[start : start + len(names)])
+                start += len(names)
+                inputs.append(group.filter(pc.equal(number, place)).select(own).rename_columns(list(names)))
+            if code.form == "combine":
+                yield from produced.batches(operator.combine(*inputs))
+            else:
+                values = group.select(list(keys[:-1])).slice(0, 1).rename_columns(list(key_names)).to_pylist()[0]
+                yield from produced.rows(operator.combine_rows(values, *(each.to_pylist() for each in inputs)))
+
+    return run
+
+
 def extract(code: Code, produced: Produced) -> Callable[[Batches], Batches]:
     """InputColumns rows are files: (path, content). The content is absent if a worker can open the file itself."""
 
@@ -212,6 +244,41 @@ def _pieces(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
         yield last, False
 
 
+# ----------------------------------------------------------------------------------------------------------- functions
+
+
+def call_rows(code: Code, arrow: bool, returns: pa.DataType, wire: pa.DataType) -> Callable[..., pa.Array]:
+    """A function of the user's over the values of each row or, with `arrow`, over arrays of them."""
+
+    def run(*columns: pa.Array) -> pa.Array:
+        with code.guarded():
+            if not arrow:
+                values = [code.loaded(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+                return _array_of(code, values, returns, wire)
+            result = code.loaded(*columns)
+            result = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
+            if not isinstance(result, pa.Array):
+                raise code.failed(f"{code.named} returned a {type(result).__name__}, not an Arrow array")
+            if len(result) != len(columns[0]):
+                raise code.failed(f"{code.named} returned {len(result)} values for {len(columns[0])} rows")
+            if not fits(result.type, returns):
+                raise code.failed(_not_declared(code, f"an array of type {result.type}", returns))
+            return result.cast(wire)
+
+    return run
+
+
+def _array_of(code: Code, values: list[Any], returns: pa.DataType, wire: pa.DataType) -> pa.Array:
+    for value in values:
+        if not converts(value, returns):
+            raise code.failed(_not_declared(code, f"{value!r:.80}", returns))
+    return pa.array(values, returns).cast(wire)
+
+
+def _not_declared(code: Code, what: str, returns: pa.DataType) -> str:
+    return f"{code.named} returned {what}, but it is declared to return {spark_name(returns)}"
+
+
 def aggregate(code: Code, returns: pa.DataType) -> Callable[..., Any]:
     def run(*columns: pa.Array) -> Any:
         operator: Aggregator = code.made()
@@ -225,9 +292,21 @@ def aggregate(code: Code, returns: pa.DataType) -> Callable[..., Any]:
                 result = operator.evaluate(state)
             result = result.as_py() if isinstance(result, pa.Scalar) else result
             if not converts(result, returns):
-                raise code.failed(
-                    f"{code.named} returned {result!r:.80}, but it is declared to return {spark_name(returns)}"
-                )
+                raise code.failed(_not_declared(code, f"{result!r:.80}", returns))
             return result
+
+    return run
+
+
+def aggregate_lists(code: Code, returns: pa.DataType, wire: pa.DataType) -> Callable[[pa.Array], pa.Array]:
+    """An aggregate over lists. The rows of a list are structs with a field for each argument."""
+    of_group = aggregate(code, returns)
+
+    def run(lists: pa.Array) -> pa.Array:
+        results = []
+        for each in lists:
+            rows = each.values
+            results.append(of_group(*(rows.field(i) for i in range(rows.type.num_fields))))
+        return pa.array(results, returns).cast(wire)
 
     return run

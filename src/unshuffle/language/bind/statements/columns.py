@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -10,7 +10,7 @@ from unshuffle.catalog.schema import Column, Dependency, Key
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.errors import NameProblem, TypeProblem
 from unshuffle.language.bind.queries.scope import Scope
-from unshuffle.language.parse.statements import ColumnSpec, Depends, Name, SortColumn
+from unshuffle.language.parse.statements import ColumnSpec, Depends, Name, SortColumn, Text, Using
 from unshuffle.plan.expressions import Ref, SortKey
 from unshuffle.plan.logical import Plan, Project
 
@@ -27,12 +27,26 @@ def find_column(name: Name, columns: Sequence[Column]) -> Column:
 
 def declared_type(spec: ColumnSpec) -> pa.DataType | None:
     """The type in `name:type`, if there is one."""
-    if spec.type is None:
+    return None if spec.type is None else type_named(spec.type)
+
+
+def type_named(text: Text) -> pa.DataType:
+    """A type by its name. Values of every type may be NULL, so `int?` is `int`."""
+    try:
+        return from_spark_name(text.value.replace("?", ""))
+    except ValueError as error:
+        raise TypeProblem(str(error), text.span) from None
+
+
+def produced_type(produces: Mapping[str, str], name: Name, using: Using | None) -> pa.DataType | None:
+    """The type that a class says a column has, if it does."""
+    found = next((type for column, type in produces.items() if column.lower() == name.text.lower()), None)
+    if found is None or using is None:
         return None
     try:
-        return from_spark_name(spec.type.value)
+        return from_spark_name(found)
     except ValueError as error:
-        raise TypeProblem(str(error), spec.type.span) from None
+        raise TypeProblem(f"{using.name}.produces() gives {name.text!r} an unknown type: {error}", using.span) from None
 
 
 def sort_keys(orders: Sequence[SortColumn], columns: Sequence[Column]) -> tuple[SortKey, ...]:
