@@ -54,6 +54,22 @@ def function(returns: str, *, deterministic: bool = False, arrow: bool = False) 
     return declare
 
 
+class UserType:
+    """The base of user-defined types: `PRODUCE at:geo.Point`. For the row forms of user code, values of such a column are
+    instances of the class; for everything else they are structs of the Spark type `stored`."""
+
+    stored: ClassVar[str] = ""
+
+    def to_stored(self) -> Mapping[str, Any]:
+        """The fields of the struct: by default, the attributes of the instance."""
+        names = getattr(type(self), "__slots__", None)
+        return vars(self) if names is None else {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_stored(cls, fields: Mapping[str, Any]) -> Any:
+        return cls(**fields)
+
+
 class UserOperator:
     """The base of all user-defined operators. A class overrides one of its two forms."""
 

@@ -22,8 +22,9 @@ from typing import Any, get_args, get_type_hints
 import pyarrow as pa
 
 from unshuffle.catalog.type_names import from_spark_name
+from unshuffle.catalog.user_types import TypeMark, marked
 from unshuffle.errors import Span, UserCodeProblem, did_you_mean
-from unshuffle.operators import Aggregator, Declaration, UserOperator
+from unshuffle.operators import Aggregator, Declaration, UserOperator, UserType
 from unshuffle.plan.logical import UserClass, UserFunction
 
 _Stamp = tuple[str, int, int]  # a file, when it was changed, its size
@@ -85,6 +86,27 @@ def load_function(use: UserClass) -> UserFunction | None:
         returns = _type(named, declared.returns, use.span)
         return UserFunction(use, found, returns, declared.deterministic, declared.arrow)
     return UserFunction(use, found, _type(named, _annotated(named, found, use.span), use.span), False)
+
+
+def load_type(use: UserClass) -> type[UserType] | None:
+    """A user-defined type; None if the module has nothing of that name."""
+    found = _module(use).__dict__.get(use.name)
+    if found is None:
+        return None
+    named = f"{use.module}.{use.name}"
+    if not isinstance(found, type) or not issubclass(found, UserType):
+        raise UserCodeProblem(f"{named} is not a UserType", use.span, "declare it as `class X(unshuffle.UserType)`")
+    if not pa.types.is_struct(_type(named, found.stored or "nothing", use.span)):
+        raise UserCodeProblem(
+            f"{named} is not stored as a struct", use.span, 'give it an attribute, e.g. stored = "struct<x: double>"'
+        )
+    return found
+
+
+def column_type(use: UserClass, found: type[UserType]) -> pa.DataType:
+    """The type of a column of such values."""
+    stored = _type(f"{use.module}.{use.name}", found.stored, use.span)
+    return marked(stored, TypeMark(use.module, use.name, use.search_path))
 
 
 _ANNOTATIONS: dict[object, str] = {

@@ -15,7 +15,7 @@ from unshuffle.plan.logical import FileTarget, Foreign, Project, Script, walk
 from unshuffle.plan.sql import to_sql
 
 MINE = """
-from unshuffle import Aggregator, Combiner, Extractor, Processor, Reducer, function
+from unshuffle import Aggregator, Combiner, Extractor, Processor, Reducer, UserType, function
 
 def twice(x: int) -> int | None:
     return x and 2 * x
@@ -37,6 +37,12 @@ class Middle(Aggregator):
     returns = "double"
     def aggregate(self, values):
         return 0.0
+
+class Point(UserType):
+    stored = "struct<x: double, y: double>"
+
+class Odd(UserType):
+    stored = "int"
 
 class Untyped(Aggregator):
     def accumulate(self, state, a, b):
@@ -451,3 +457,35 @@ def test_wrong_macros(bind: Bind, directives: str, text: str, message: str, wher
     assert told.startswith(message) or message == "Required argument"
     assert place is not None
     assert where is None or place == where
+
+
+# ------------------------------------------------------------------------------------------------ types of the users'
+
+
+def test_types_of_the_users(bind: Bind) -> None:
+    from unshuffle.catalog.user_types import mark_of
+
+    text = "w = PROCESS t PRODUCE a, q:mine.Point? USING mine.Silent(); r = SELECT q AS z FROM (SELECT q FROM w UNION ALL SELECT q"
+    plan = bind(text + ' FROM w); OUTPUT r TO "o";').outputs[0].plan
+    mark = mark_of(plan.columns[0].type)
+    assert mark is not None
+    assert (mark.module, mark.name) == ("mine", "Point")
+    assert plan.columns[0].type == pa.struct({"x": pa.float64(), "y": pa.float64()})
+    text = 'r = PROCESS t PRODUCE q:Point USING mine.Silent(); OUTPUT r TO "o";'
+    assert mark_of(bind('#REFERENCE "mine.py"\n' + text).outputs[0].plan.columns[0].type) is not None
+    assert problem(bind, text)[1] == "Point"
+
+
+@pytest.mark.parametrize(
+    ("type", "message"),
+    [
+        ("mine.Odd", "mine.Odd is not stored as a struct"),
+        ("mine.Words", "mine.Words is not a UserType"),
+        ("mine.Nope", "not a type name: 'mine.Nope'"),
+        ("mien.Point", "not a type name: 'mien.Point'"),
+    ],
+)
+def test_wrong_types_of_the_users(bind: Bind, type: str, message: str) -> None:
+    told, place, _ = problem(bind, f'r = PROCESS t PRODUCE q:{type} USING mine.Silent(); OUTPUT r TO "o";')
+    assert told.startswith(message)
+    assert place == type

@@ -10,14 +10,51 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from unshuffle import Session
 
 pytestmark = pytest.mark.spark
 
 MINE = '''
-from unshuffle import Combiner, Processor
+from dataclasses import dataclass
+from unshuffle import Aggregator, Combiner, Processor, Reducer, UserType
+
+@dataclass
+class Point(UserType):
+    stored = "struct<x: double, y: bigint>"
+    x: float
+    y: int
+
+    def moved(self):
+        return Point(self.x + 0.5, self.y + 1)
+
+class Points(Processor):
+    def process_row(self, row):
+        yield {"k": row["k"], "p": None if row["v"] is None else Point(float(len(row["v"])), row["k"] or 0)}
+
+class Moved(Processor):
+    def process_row(self, row):
+        yield {"k": row["k"], "p": row["p"] and row["p"].moved()}
+
+class Farthest(Reducer):
+    def reduce_rows(self, key, rows):
+        points = [row["p"] for row in rows if row["p"] is not None]
+        yield {**key, "n": len(points), "p": max(points, key=lambda point: (point.x, point.y)) if points else None}
+
+class Names(Combiner):
+    def combine_rows(self, key, left, right):
+        yield {"names": str([key["p"] and key["p"].moved().y, len(left), [row["p"] and row["p"].x for row in right]])}
+
+def height(point) -> int | None:
+    return point and point.y
+
+class Total(Aggregator):
+    returns = "double"
+    def initialize(self):
+        return 0.0
+    def accumulate(self, state, point):
+        return state + (point.x if point else 0.0)
 
 class Sides(Combiner):
     """The values of each side, in the order in which they come."""
@@ -174,3 +211,33 @@ def test_operators_in_from_and_views(run: Run) -> None:
     query = """SELECT k, COUNT(*) AS n, max(v) AS m FROM (PROCESS of(1) PRODUCE k, v READONLY k USING mine.Twice()) GROUP BY k
         UNION ALL SELECT k, 0, v FROM of(suffix = "?", least = 2) AS q"""
     assert run(query, before) == [(1, 12, "b!"), (2, 0, "c?"), (2, 0, "c?"), (2, 4, "c!")]
+
+
+def test_types_of_the_users_pass_through_operators(run: Run, folder: Path, tmp_path: Path) -> None:
+    points = "points = PROCESS x PRODUCE k, p:mine.Point USING mine.Points();"
+    moved = "SELECT k, p.x AS x, mine.height(p) AS y FROM (PROCESS points PRODUCE k, p:mine.Point USING mine.Moved())"
+    expected = [(1, 1.5, 2), (1, 1.5, 2), (1, None, None), (2, 1.5, 3), (None, 1.5, 1)]
+    assert run(moved, points) == sorted(expected, key=repr)
+    joined = """SELECT q.k, q.p, COUNT(*) AS n, mine.Total(q.p) AS t FROM points AS q JOIN points AS r ON q.p == r.p
+        GROUP BY q.k, q.p"""
+    assert run(joined, points) == [
+        (1, Row(x=1.0, y=1), 4, 4.0),
+        (2, Row(x=1.0, y=2), 1, 1.0),
+        (None, Row(x=1.0, y=0), 1, 1.0),
+    ]
+    reduced = "REDUCE points ON k PRODUCE k, n:long, p:mine.Point USING mine.Farthest()"
+    found = run(f"SELECT k, n, mine.height(p) AS h FROM ({reduced})", points)
+    assert found == [(1, 2, 1), (2, 1, 2), (None, 1, 0)]
+    combined = "COMBINE points WITH (SELECT p AS p FROM points) AS o ON points.p == o.p PRODUCE names:string USING mine.Names()"
+    found = run(combined, points)
+    assert found == [("[1, 1, [1.0]]",), ("[2, 2, [1.0, 1.0]]",), ("[3, 1, [1.0]]",), ("[None, 1, [None]]",)]
+
+
+def test_types_of_the_users_are_stored(run: Run, folder: Path, tmp_path: Path, spark: SparkSession) -> None:
+    script = folder / "store.scope"
+    script.write_text(
+        f'points = PROCESS x PRODUCE k, p:mine.Point USING mine.Points();OUTPUT points TO "{tmp_path}/points.parquet";'
+    )
+    Session(spark, tables=folder).run(script)
+    read = f'e = EXTRACT k, p:mine.Point FROM "{tmp_path}/points.parquet";'
+    assert run("SELECT mine.height(p) AS h FROM e WHERE k == 2", read) == [(2,)]

@@ -10,10 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from unshuffle.errors import NameProblem, Span, UserCodeProblem, did_you_mean
 from unshuffle.language.parse.preprocess import Module
 from unshuffle.plan.logical import UserClass, UserFunction
-from unshuffle.user_classes import holds, is_installed, load_function, members, modules_in
+from unshuffle.user_classes import (
+    column_type,
+    holds,
+    is_installed,
+    load_function,
+    load_type,
+    members,
+    modules_in,
+)
 
 
 class UserModules:
@@ -52,6 +62,15 @@ class UserModules:
             known = [each for each, value in members(use).items() if callable(value) and not each.startswith("_")]
             raise UserCodeProblem(f"the module {module!r} has no function {name!r}", span, did_you_mean(name, known))
         return found
+
+    def type(self, name: str, span: Span) -> pa.DataType | None:
+        """The type of columns that a class of the user's is, by its name with or without a module. None if there is none."""
+        module, _, own = name.rpartition(".")
+        if not self.is_script or (module and not self.has(module, span) and not is_installed(module)):
+            return None
+        use = self.use(module, own, span) if module else self.unqualified(own, span)
+        found = load_type(use) if use is not None else None
+        return column_type(use, found) if use is not None and found is not None else None
 
     def unqualified(self, name: str, span: Span) -> UserClass | None:
         """The class or function of that name in the modules that need not be named."""

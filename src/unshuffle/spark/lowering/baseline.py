@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle.catalog.join_kinds import JoinKind
-from unshuffle.catalog.schema import Column
+from unshuffle.catalog.schema import Column, DataType
 from unshuffle.errors import InternalError
 from unshuffle.plan import logical
 from unshuffle.plan.expressions import AggregateCall, Expression, SortKey
@@ -189,17 +189,24 @@ class Baseline:
             where = "" if call.where is None else f" FILTER (WHERE {self.expression(call.where)})"
             distinct = "DISTINCT " if call.distinct else ""
             collected.append(f"collect_list({distinct}named_struct({fields})){where} AS {name_of(column)}")
-            result = self._user_call(call.opaque.code, "lists", [name_of(column)])
+            types = [each.type for each in call.arguments]
+            result = self._user_call(call.opaque.code, "lists", [name_of(column)], types)
             computed.append(f"{result} AS {name_of(column)}")
         outer = ", ".join([*(keys if names is None else names), *computed])
         return f"SELECT {outer} FROM (SELECT {', '.join([*keys, *collected])} FROM {rows})"
 
-    def _user_call(self, function: logical.UserFunction, form: UserForm, arguments: Sequence[Expression | str]) -> str:
-        """The text of a call of a function of the user's."""
+    def _user_call(
+        self,
+        function: logical.UserFunction,
+        form: UserForm,
+        arguments: Sequence[Expression | str],
+        types: Sequence[DataType],
+    ) -> str:
+        """The text of a call of a function of the user's. `types` are those of the values that it is called with."""
         if self._is_plain:
             texts = [each if isinstance(each, str) else self.expression(each) for each in arguments]
-            return f"{user_functions.registered(self.spark, function, form)}({', '.join(texts)})"
-        code = user_functions.catalyst_code(self.spark, function, form, len(arguments))
+            return f"{user_functions.registered(self.spark, function, form, types)}({', '.join(texts)})"
+        code = user_functions.catalyst_code(self.spark, function, form, len(arguments), types)
         return self._placeholders.call(code, arguments)
 
     def _expand(self, plan: logical.Expand) -> str:

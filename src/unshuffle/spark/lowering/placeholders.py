@@ -17,7 +17,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from unshuffle.catalog.schema import Column
+from unshuffle.catalog.schema import Column, DataType
 from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression, Opaque
 from unshuffle.plan.logical import Plan, UserFunction
@@ -58,7 +58,7 @@ class Placeholders:
     subquery: Callable[[Plan], str]
     uses_public_api: bool = False  # Spark's internals may not be used
     string: Callable[[str], str] = string_literal
-    user_call: Callable[[UserFunction, UserForm, Sequence[Expression | str]], str] | None = None
+    user_call: Callable[[UserFunction, UserForm, Sequence[Expression | str], Sequence[DataType]], str] | None = None
     _opaque: dict[str, tuple[catalyst.OpaqueCode, Sequence[Expression | str]]] = field(default_factory=dict)
     _tables: dict[str, Table] = field(default_factory=dict)
     _steps: dict[SparkSession, Steps] = field(default_factory=dict)
@@ -70,7 +70,8 @@ class Placeholders:
         """The call that represents an opaque expression. Each occurrence has its own, even two random numbers of one seed."""
         if isinstance(opaque.code, UserFunction):
             assert self.user_call is not None
-            return self.user_call(opaque.code, "aggregate" if opaque.code.is_aggregate else "rows", opaque.arguments)
+            form: UserForm = "aggregate" if opaque.code.is_aggregate else "rows"
+            return self.user_call(opaque.code, form, opaque.arguments, [each.type for each in opaque.arguments])
         return self.call(opaque.code, opaque.arguments)
 
     def call(self, code: catalyst.OpaqueCode, arguments: Sequence[Expression | str]) -> str:

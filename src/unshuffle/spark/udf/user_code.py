@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from unshuffle.catalog.types import is_array, is_decimal, spark_name
 from unshuffle.frozen import dataclass
-from unshuffle.operators import Row
+from unshuffle.operators import Row, UserType
 from unshuffle.user_classes import describe
 
 Batches = Iterator[pa.RecordBatch]
@@ -76,6 +76,7 @@ class Produced:
     names: tuple[str, ...]
     declared: tuple[pa.DataType, ...]
     wire: pa.Schema  # as Spark expects it, under Spark's names
+    types: frozenset[str] = frozenset()  # the columns that have a type of the user's
     others: frozenset[str] = frozenset()  # columns that it may return as well, which the script does not name
 
     def batches(self, result: Any) -> Batches:
@@ -101,10 +102,15 @@ class Produced:
                 if len(row) != len(self.names) or any(name not in row for name in self.names):
                     self._check_names(list(row))
             columns = [
-                self._column(name, [row[name] for row in chunk], declared).cast(field.type)
+                self._column(name, self._stored(name, [row[name] for row in chunk]), declared).cast(field.type)
                 for name, declared, field in zip(self.names, self.declared, self.wire, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=self.wire)
+
+    def _stored(self, name: str, values: list[Any]) -> list[Any]:
+        if name not in self.types:
+            return values
+        return [value.to_stored() if isinstance(value, UserType) else value for value in values]
 
     def _check_names(self, returned: list[str]) -> None:
         missing = [repr(name) for name in self.names if name not in returned]

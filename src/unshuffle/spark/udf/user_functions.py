@@ -10,40 +10,45 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
+from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import sql_name
 from unshuffle.plan.logical import UserFunction
 from unshuffle.spark.shims.catalyst import OpaqueCode, expression_of, parse_expression
 from unshuffle.spark.shims.plan_tree import FoundNode
 from unshuffle.spark.udf import worker
 from unshuffle.spark.udf.user_code import Code
-from unshuffle.spark.udf.user_operators import pickled, wire_schema
+from unshuffle.spark.udf.user_operators import pickled, types_of, wire_schema
+from unshuffle.spark.udf.worker import Types
 
 UserForm = Literal["rows", "aggregate", "lists"]
 
 
-def catalyst_code(spark: SparkSession, function: UserFunction, form: UserForm, arguments: int) -> OpaqueCode:
-    """The code of an `Opaque` expression that calls the function."""
+def catalyst_code(
+    spark: SparkSession, function: UserFunction, form: UserForm, arguments: int, types: Sequence[DataType]
+) -> OpaqueCode:
+    """The code of an `Opaque` expression that calls the function. `types` are those of the values that it gets."""
     names = [f"unshuffle_argument_{i}" for i in range(arguments)]
-    call = expression_of(spark, _udf(function, form)(*map(col, names)))
+    call = expression_of(spark, _udf(function, form, types)(*map(col, names)))
     return OpaqueCode(FoundNode(call), tuple(FoundNode(parse_expression(spark, name)) for name in names))
 
 
-def registered(spark: SparkSession, function: UserFunction, form: UserForm) -> str:
+def registered(spark: SparkSession, function: UserFunction, form: UserForm, types: Sequence[DataType]) -> str:
     """The name under which the session knows the function from now on, quoted."""
     name = f"{function.name}.{form}"
-    spark.udf.register(name, _udf(function, form))
+    spark.udf.register(name, _udf(function, form, types))
     return f"`{name}`"
 
 
-def _udf(function: UserFunction, form: UserForm) -> Any:
-    run = shipped(_RUNS[form](code_of_function(function), function), function)
+def _udf(function: UserFunction, form: UserForm, types: Sequence[DataType]) -> Any:
+    classes = types_of((str(place), type) for place, type in enumerate(types))
+    run = shipped(_RUNS[form](code_of_function(function), function, classes), function)
     kind: Any = ArrowUDFType.GROUPED_AGG if form == "aggregate" else ArrowUDFType.SCALAR
     with warnings.catch_warnings():
         # It asks for type hints, which cannot express any number of arguments.
@@ -67,21 +72,21 @@ def code_of_function(function: UserFunction) -> Code:
     )
 
 
-def _rows(code: Code, function: UserFunction) -> Callable[..., Any]:
+def _rows(code: Code, function: UserFunction, types: Types) -> Callable[..., Any]:
     wire = wire_schema([("result", function.returns)]).field(0).type
-    return worker.call_rows(code, function.arrow, function.returns, wire)
+    return worker.call_rows(code, function.arrow, types, function.returns, wire)
 
 
-def _aggregate(code: Code, function: UserFunction) -> Callable[..., Any]:
-    return worker.aggregate(code, function.returns)
+def _aggregate(code: Code, function: UserFunction, types: Types) -> Callable[..., Any]:
+    return worker.aggregate(code, types, function.returns)
 
 
-def _lists(code: Code, function: UserFunction) -> Callable[..., Any]:
+def _lists(code: Code, function: UserFunction, types: Types) -> Callable[..., Any]:
     wire = wire_schema([("result", function.returns)]).field(0).type
-    return worker.aggregate_lists(code, function.returns, wire)
+    return worker.aggregate_lists(code, types, function.returns, wire)
 
 
-_RUNS: dict[UserForm, Callable[[Code, UserFunction], Callable[..., Any]]] = {
+_RUNS: dict[UserForm, Callable[[Code, UserFunction, Types], Callable[..., Any]]] = {
     "rows": _rows,
     "aggregate": _aggregate,
     "lists": _lists,

@@ -36,8 +36,9 @@ from unshuffle.catalog.files import for_spark, from_root
 from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.catalog.types import sql_name
+from unshuffle.catalog.user_types import mark_of
 from unshuffle.errors import InternalError, Source, Span, UserCodeProblem
-from unshuffle.operators import Aggregator, Combiner, Extractor, Processor, Reducer, UserOperator
+from unshuffle.operators import Aggregator, Combiner, Extractor, Processor, Reducer, UserOperator, UserType
 from unshuffle.plan.expressions import Ref, SortKey
 from unshuffle.plan.logical import (
     Combine,
@@ -54,7 +55,7 @@ from unshuffle.plan.user_code import user_functions_in
 from unshuffle.spark.columns import sort_column
 from unshuffle.spark.udf import worker
 from unshuffle.spark.udf.user_code import Code, Produced
-from unshuffle.user_classes import found_in, load, make
+from unshuffle.user_classes import found_in, load, load_type, make
 
 _Batches = Iterator[pa.RecordBatch]
 _PICKLING = Lock()  # the modules that are pickled by value are registered for all threads
@@ -86,15 +87,20 @@ def reduce(frame: DataFrame, node: Reduce, *, layout: Sequence[str] = ()) -> Dat
     keyed = tuple(key.name for key in node.keys)
     produced = _produced(code, node.columns)
     if node.parts:
-        columns = [column.spark_name for column in node.child.columns]
-        run = worker.combine_parts(
-            code, columns[: len(keyed) + 1], columns[len(keyed) + 1 :], node.parts, keyed, produced
-        )
+        first = len(keyed) + 1
+        names = [column.spark_name for column in node.child.columns]
+        types = _types_of_parts(node, node.child.columns[first:])
+        run = worker.combine_parts(code, names[:first], names[first:], node.parts, keyed, types, produced)
     else:
         run = worker.reduce(code, input_of(node.child.columns), produced, keyed, bool(node.presort), constant)
     function = shipped(run, node.user_class)
     function.__annotations__ = {"batches": Iterator[pa.RecordBatch], "return": Iterator[pa.RecordBatch]}
     return frame.groupBy(*keys).applyInArrow(function, ddl(node.columns))
+
+
+def _types_of_parts(node: Reduce, columns: Sequence[Column]) -> list[dict[str, type[UserType]]]:
+    of_columns = iter(columns)
+    return [types_of([(name, next(of_columns).type) for name in part]) for part in node.parts]
 
 
 def combine(
@@ -144,7 +150,7 @@ def register_aggregator(spark: SparkSession, name: str, cls: type[Aggregator], r
         raise UserCodeProblem(f"{cls.__name__} cannot be made without arguments: {error}") from error
     use = UserClass(cls.__module__, cls.__qualname__, (), (), (), Source(name, name).span(0, len(name)))
     code = replace(_code(use, cls), where="")
-    payload = pickled(worker.aggregate(code, from_spark_name(returns_spark_type)), use)
+    payload = pickled(worker.aggregate(code, {}, from_spark_name(returns_spark_type)), use)
 
     def run(*columns: pa.Array) -> Any:
         import pickle
@@ -186,7 +192,24 @@ def code_of(user_class: UserClass, base: type[UserOperator]) -> Code:
 
 def input_of(columns: Iterable[Column]) -> worker.InputColumns:
     columns = tuple(columns)
-    return worker.InputColumns(tuple(c.spark_name for c in columns), tuple(c.name for c in columns))
+    return worker.InputColumns(
+        tuple(c.spark_name for c in columns),
+        tuple(c.name for c in columns),
+        types_of((c.name, c.type) for c in columns),
+    )
+
+
+def types_of(columns: Iterable[tuple[str, DataType]]) -> dict[str, type[UserType]]:
+    """The classes of the columns that have a type of the user's."""
+    types: dict[str, type[UserType]] = {}
+    for name, type in columns:
+        mark = mark_of(type)
+        if mark is not None:
+            span = Source(mark.name, mark.name).span(0, len(mark.name))
+            found = load_type(UserClass(mark.module, mark.name, (), (), mark.folders, span))
+            assert found is not None
+            types[name] = found
+    return types
 
 
 def shipped(run: Callable[..., Any], user_class: UserClass) -> Callable[[_Batches], _Batches]:
@@ -272,7 +295,8 @@ def _code(user_class: UserClass, loaded: type[UserOperator]) -> Code:
 def _produced(code: Code, columns: Sequence[Column]) -> Produced:
     types = tuple(column.type for column in columns)
     wire = wire_schema([(column.spark_name, column.type) for column in columns])
-    return Produced(code, tuple(column.name for column in columns), types, wire)
+    marked = frozenset(column.name for column in columns if mark_of(column.type) is not None)
+    return Produced(code, tuple(column.name for column in columns), types, wire, marked)
 
 
 def wire_schema(columns: Sequence[tuple[str, DataType]]) -> pa.Schema:

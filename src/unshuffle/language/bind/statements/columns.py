@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from unshuffle.catalog.schema import Column, Dependency, Key
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.errors import NameProblem, TypeProblem
 from unshuffle.language.bind.queries.scope import Scope
+from unshuffle.language.bind.user_modules import UserModules
 from unshuffle.language.parse.statements import ColumnSpec, Depends, Name, SortColumn, Text, Using
 from unshuffle.plan.expressions import Ref, SortKey
 from unshuffle.plan.logical import Plan, Project
@@ -25,17 +27,21 @@ def find_column(name: Name, columns: Sequence[Column]) -> Column:
     raise Scope.of(columns, None).unknown([name.text], name.span)
 
 
-def declared_type(spec: ColumnSpec) -> pa.DataType | None:
+def declared_type(spec: ColumnSpec, modules: UserModules) -> pa.DataType | None:
     """The type in `name:type`, if there is one."""
-    return None if spec.type is None else type_named(spec.type)
+    return None if spec.type is None else type_named(spec.type, modules)
 
 
-def type_named(text: Text) -> pa.DataType:
-    """A type by its name. Values of every type may be NULL, so `int?` is `int`."""
+def type_named(text: Text, modules: UserModules) -> pa.DataType:
+    """A type by its name: Spark's, SCOPE's or the user's. Values of every type may be NULL, so `int?` is `int`."""
+    name = text.value.replace("?", "").strip()
     try:
-        return from_spark_name(text.value.replace("?", ""))
+        return from_spark_name(name)
     except ValueError as error:
-        raise TypeProblem(str(error), text.span) from None
+        own = modules.type(name, text.span) if re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name) else None
+        if own is None:
+            raise TypeProblem(str(error), text.span) from None
+        return own
 
 
 def produced_type(produces: Mapping[str, str], name: Name, using: Using | None) -> pa.DataType | None:

@@ -67,7 +67,10 @@ def _text_scan(
     if not data_files:
         raise FileProblem(f"{where.shown!r} holds no files", node.path.span)
     context.inputs.extend(where.paths)
-    types = [declared_type(c) or produced_type(produces, c.name, node.using) or pa.string() for c in node.columns]
+    types = [
+        declared_type(c, context.modules) or produced_type(produces, c.name, node.using) or pa.string()
+        for c in node.columns
+    ]
     columns = tuple(context.numbers.new(c.name.text, type) for c, type in zip(node.columns, types, strict=True))
     if isinstance(format, Format) and format.name == "Text" and [c.type for c in columns] != [pa.string()]:
         span, hint = node.columns[0].name.span, "e.g. EXTRACT line:string"
@@ -87,11 +90,13 @@ def _parquet_columns(context: BindingContext, node: ExtractBody, scan: Scan, for
             hint = did_you_mean(spec.name.text, [c.name for c in scan.columns])
             hint = hint or f"the files hold: {', '.join(c.name for c in scan.columns)}"
             raise NameProblem(f"the files have no column {spec.name.text!r}", spec.name.span, hint)
-        declared = declared_type(spec)
+        declared = declared_type(spec, context.modules)
         if declared is not None and column.type is None:
             column = Column(column.id, column.name, declared, column.nullable)
         elif declared is not None and declared != column.type:
             casts[column] = declared
+        elif declared is not None:
+            column = Column(column.id, column.name, declared, column.nullable)  # it may be a type of the user's
         read.append(column)
     scan = replace(_restricted(scan, read), files=replace(scan.files, format=format))
     return _with_casts(context, node, scan, casts) if casts else _constrained(context, node, scan)

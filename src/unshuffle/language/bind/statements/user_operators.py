@@ -72,7 +72,7 @@ def produced_columns(
         raise SyntaxProblem(f"PRODUCE with the columns that {node.using.name} makes is missing", node.using.span, hint)
     columns = []
     for spec in specs:
-        type = declared_type(spec) or produced_type(produces, spec.name, node.using)
+        type = declared_type(spec, context.modules) or produced_type(produces, spec.name, node.using)
         if type is None:
             same_name = [c for c in inputs if c.name.lower() == spec.name.text.lower()]
             if len({c.type for c in same_name}) != 1 or same_name[0].type is None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from unshuffle.errors import NameProblem, Span, SyntaxProblem, did_you_mean
 from unshuffle.language.bind.statements.columns import type_named
+from unshuffle.language.bind.user_modules import UserModules
 from unshuffle.language.parse.parameters import ConstantValue, Parameters, constant
 from unshuffle.language.parse.statements import Argument, View, ViewParameter
 from unshuffle.language.parse.values import convert
@@ -25,7 +26,7 @@ def view_values(
             hint = f"write {view.name.text}({', '.join(_shown(each) for each in view.parameters)})"
             raise NameProblem(f"the parameter {name!r} of the view {view.name.text!r} has no value", span, hint)
         known = here if name.lower() in given else script
-        type = type_named(parameter.type)
+        type = type_named(parameter.type, UserModules(None, ()))
         what = f"the parameter {name!r} of the view {view.name.text!r}"
         value = constant(argument.value, known, argument.span).value
         values[name.lower()] = ConstantValue(convert(value, type, what, argument.span), type)
