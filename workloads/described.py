@@ -31,6 +31,7 @@ from unshuffle.catalog.tables import TableFolders
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.declarations import Declarations
 from unshuffle.errors import Source
+from unshuffle.language.bind.context import unchecked
 from unshuffle.language.bind.script import bind
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.plan.logical import Plan, Scan, Script, Shared
@@ -148,7 +149,7 @@ class Described:
         parameters = Parameters({"data": str(self.folder)}, today=TODAY)
         parameters.declare_python_values()
         folders = TableFolders((str(self.folder),))
-        bound = bind(Source(name, text), parameters, folders, NoSpark(), lambda *_: 0.0, is_script)
+        bound = bind(Source(name, text), parameters, folders, NoSpark(), unchecked, is_script)
         script = Declarations().check(bound)
         return with_scans(script, lambda scan: _described(scan, tables[Path(scan.files.paths[0]).stem.lower()]))
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from unshuffle.catalog.schema import ColumnNumbers
 from unshuffle.declarations import BoundScript, Declarations
 from unshuffle.language.bind.environment import Field
-from unshuffle.plan.functions.signatures import Function
-from unshuffle.plan.logical import Plan, Scan, TableScan
+from unshuffle.plan.logical import Plan, Scan, TableScan, UserFunction
 
 
 class NoSpark:
@@ -18,7 +17,7 @@ class NoSpark:
     def declarable(self, name: Sequence[str], numbers: ColumnNumbers) -> Scan | TableScan | None:
         return None
 
-    def function(self, name: str) -> Function | None:
+    def function(self, name: str) -> UserFunction | None:
         return None
 
     def has_function(self, name: str) -> bool:

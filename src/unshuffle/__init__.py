@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unshuffle.errors import InternalError, NotOptimizedWarning, UnshuffleError, UserError
-    from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer
+    from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer, UserType, function
     from unshuffle.results import Comparison, Measured, Result, Run
     from unshuffle.session import Session
 
 _MODULES = {
     "unshuffle.errors": ("InternalError", "NotOptimizedWarning", "UnshuffleError", "UserError"),
-    "unshuffle.operators": ("Aggregator", "Combiner", "Extractor", "Outputter", "Processor", "Reducer"),
+    "unshuffle.operators": (
+        "Aggregator",
+        "Combiner",
+        "Extractor",
+        "Outputter",
+        "Processor",
+        "Reducer",
+        "UserType",
+        "function",
+    ),
     "unshuffle.results": ("Comparison", "Measured", "Result", "Run"),
     "unshuffle.session": ("Session",),
 }
@@ -36,6 +45,8 @@ __all__ = [
     "Session",
     "UnshuffleError",
     "UserError",
+    "UserType",
+    "function",
 ]
 
 

@@ -20,12 +20,54 @@ declared type without loss is cast to it. Any other value is an error, not a NUL
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, ClassVar, TypeVar
 
 import pyarrow as pa
 
+from unshuffle.frozen import dataclass
+
 Row = dict[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What `function` says of a function."""
+
+    returns: str
+    deterministic: bool
+    arrow: bool
+
+
+def function(returns: str, *, deterministic: bool = False, arrow: bool = False) -> Callable[[F], F]:
+    """Declares a function that scripts call as `module.name(x, y)`, with the Spark type of its result.
+
+    It is called with the values of one row, None for NULL; with `arrow`, with a `pa.Array` for each argument, and returns one
+    of the same length. The optimizer calls it once where the script does. It may call one that is declared `deterministic`,
+    whose result depends on its arguments alone, more often or never."""
+
+    def declare(declared: F) -> F:
+        declared.unshuffle = Declaration(returns, deterministic, arrow)  # type: ignore[attr-defined]
+        return declared
+
+    return declare
+
+
+class UserType:
+    """The base of user-defined types: `PRODUCE at:geo.Point`. For the row forms of user code, values of such a column are
+    instances of the class; for everything else they are structs of the Spark type `stored`."""
+
+    stored: ClassVar[str] = ""
+
+    def to_stored(self) -> Mapping[str, Any]:
+        """The fields of the struct: by default, the attributes of the instance."""
+        names = getattr(type(self), "__slots__", None)
+        return vars(self) if names is None else {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_stored(cls, fields: Mapping[str, Any]) -> Any:
+        return cls(**fields)
 
 
 class UserOperator:
@@ -44,6 +86,10 @@ class UserOperator:
             if "FORMS" in base.__dict__:
                 return next((name for name in cls.FORMS if getattr(cls, name) is not getattr(base, name)), None)
         return None
+
+    def produces(self) -> Mapping[str, str]:
+        """The Spark types of the columns that the class makes, by name: what a script need not say."""
+        return {}
 
 
 class Extractor(UserOperator):
@@ -88,10 +134,11 @@ class Reducer(UserOperator):
 
 
 class Combiner(UserOperator):
-    """Turns the rows of two inputs that have the same key into any number of rows.
+    """Turns the rows of two or more inputs that have the same key into any number of rows.
 
-    There is one call for every key that either input has; the other input may have no rows of it. NULL equals NULL. The rows
-    of one key have no particular order.
+    There is one call for every key that any input has; another input may have no rows of it. NULL equals NULL. The rows of
+    an input are in PRESORT order, or else in no particular one. For more than two inputs, a class overrides a method with as
+    many arguments.
     """
 
     FORMS = ("combine", "combine_rows")
@@ -124,15 +171,19 @@ class Outputter(UserOperator):
 class Aggregator(UserOperator):
     """An aggregate function for SELECT, over as many columns as it is called with.
 
-    Register it under a name, `session.register_aggregator("median2", Median2, returns="double")`, and call it in the queries
-    of the session: `SELECT median2(price) FROM ... GROUP BY shop`. Spark moves all rows of a group to one task first: Python
-    code has no partial aggregation.
+    A script calls it by its module and name: `SELECT mine.Median2(price) FROM ... GROUP BY shop`. Its result has the Spark
+    type `returns`. For other queries of a session, register it under a name with `session.register_aggregator("median2",
+    Median2, returns="double")`. Spark moves all rows of a group to one task first: Python code has no partial aggregation.
 
     The Arrow form is one method. The row form folds: `initialize()` makes a state, `accumulate(state, *values)` returns
     the next one, `evaluate(state)` the result.
     """
 
     FORMS = ("aggregate", "accumulate")
+    returns: ClassVar[str | None] = None
+    deterministic: ClassVar[bool] = (
+        False  # whether the result depends on the values of the group alone, not on their order
+    )
 
     def aggregate(self, *columns: pa.Array) -> Any:
         raise NotImplementedError

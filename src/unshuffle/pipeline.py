@@ -36,14 +36,14 @@ from unshuffle.errors import (
     did_you_mean,
 )
 from unshuffle.garbage import fewer_collections
+from unshuffle.language.bind.context import ClassFacts
 from unshuffle.language.bind.script import bind, bind_partitions, bind_stream, bind_table
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.language.parse.preprocess import read_source
 from unshuffle.operators import Combiner, Extractor, Outputter, Processor, Reducer
-from unshuffle.plan.functions.signatures import Function
-from unshuffle.plan.logical import Output, Script, UserClass
+from unshuffle.plan.logical import Output, Script, UserClass, UserFunction
 from unshuffle.sql_queries import SqlQueries
-from unshuffle.user_classes import load, seconds_per_row
+from unshuffle.user_classes import load, make, seconds_per_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -82,7 +82,7 @@ class Pipeline:
         self.connection = connection
         self.catalog = catalog
         self.declarations = Declarations(catalog, self.constraint_counter, step)
-        self.aggregators: dict[str, Function] = {}
+        self.aggregators: dict[str, UserFunction] = {}
         self._tables = TableFolders(tuple(tables))
         self._disabled = _known_rules(disabled)
         self._effort = _known_effort(effort)
@@ -418,7 +418,7 @@ class _LazyEnvironment:
     def declarable(self, name: Sequence[str], numbers: ColumnNumbers) -> Any:
         return None if self._is_embedded else self._answering().declarable(name, numbers)
 
-    def function(self, name: str) -> Function | None:
+    def function(self, name: str) -> UserFunction | None:
         return self._pipeline.aggregators.get(name.lower())
 
     def has_function(self, name: str) -> bool:
@@ -475,5 +475,6 @@ def _known_effort(effort: Effort) -> Effort:
     return effort
 
 
-def _check_class(user_class: UserClass, role: str) -> float:
-    return seconds_per_row(user_class, load(user_class, _ROLES[role]))
+def _check_class(user_class: UserClass, role: str) -> ClassFacts:
+    loaded = load(user_class, _ROLES[role])
+    return ClassFacts(make(user_class, loaded).produces(), seconds_per_row(user_class, loaded))

@@ -20,7 +20,6 @@ from unshuffle.effort import Effort
 from unshuffle.errors import FileProblem
 from unshuffle.operators import Aggregator
 from unshuffle.pipeline import Params, Pipeline, without_targets
-from unshuffle.plan.functions.signatures import Arity, Function, Kind
 from unshuffle.plan.logical import Script
 from unshuffle.results import Analyzed, Comparison, Run
 
@@ -323,8 +322,7 @@ class Session:
         """Makes a user-defined aggregate known to queries by a name. `returns` is a Spark type such as "double"."""
         from unshuffle.spark.udf.user_operators import register_aggregator
 
-        register_aggregator(self.spark, name, aggregator, returns)
-        self.pipeline.aggregators[name.lower()] = Function(name, Kind.AGGREGATE, Arity((1,), 1), (), True, returns)
+        self.pipeline.aggregators[name.lower()] = register_aggregator(self.spark, name, aggregator, returns)
 
     def _remember(self, execution: Execution) -> Execution:
         self._last.execution = execution

@@ -7,19 +7,26 @@ cluster by value, because the pickler finds no module to refer to.
 
 from __future__ import annotations
 
+import datetime
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
 from threading import RLock
 from types import ModuleType
+from typing import Any, get_args, get_type_hints
 
-from unshuffle.errors import UserCodeProblem, did_you_mean
-from unshuffle.operators import UserOperator
-from unshuffle.plan.logical import UserClass
+import pyarrow as pa
+
+from unshuffle.catalog.type_names import from_spark_name
+from unshuffle.catalog.user_types import TypeMark, marked
+from unshuffle.errors import Span, UserCodeProblem, did_you_mean
+from unshuffle.operators import Aggregator, Declaration, UserOperator, UserType
+from unshuffle.plan.logical import UserClass, UserFunction
 
 _Stamp = tuple[str, int, int]  # a file, when it was changed, its size
 
@@ -66,6 +73,107 @@ def seconds_per_row(user_class: UserClass, loaded: type[UserOperator]) -> float:
             "it is the time for one input row, in seconds, such as 0.008",
         )
     return float(seconds)
+
+
+def load_function(use: UserClass) -> UserFunction | None:
+    """A function or an aggregate for queries to call; None if the module has nothing of that name."""
+    module = _module(use)
+    found = getattr(module, use.name, None)
+    if found is None:
+        return None
+    named = f"{use.module}.{use.name}"
+    if isinstance(found, type) and issubclass(found, Aggregator):
+        loaded = load(use, Aggregator)
+        assert issubclass(loaded, Aggregator)
+        if loaded.returns is None:
+            message = f"{named} does not say the type of its result"
+            raise UserCodeProblem(message, use.span, 'give the class an attribute, e.g. returns = "double"')
+        return UserFunction(use, loaded, _type(named, loaded.returns, use.span), loaded.deterministic)
+    if isinstance(found, type) and issubclass(found, UserOperator):
+        kind = next(base.__name__ for base in found.__mro__ if base.__module__ == UserOperator.__module__)
+        message = f"{named} is {_a(kind)}, which cannot be called in a query"
+        raise UserCodeProblem(message, use.span, "name it after USING")
+    if isinstance(found, type) or not callable(found):
+        raise UserCodeProblem(f"{named} is not a function", use.span)
+    declared = getattr(found, "unshuffle", None)
+    if isinstance(declared, Declaration):
+        returns = _type(named, declared.returns, use.span)
+        return UserFunction(use, found, returns, declared.deterministic, declared.arrow)
+    return UserFunction(use, found, _type(named, _annotated(named, found, use.span), use.span), False)
+
+
+def load_type(use: UserClass) -> type[UserType] | None:
+    """A user-defined type; None if the module has nothing of that name."""
+    found = _module(use).__dict__.get(use.name)
+    if found is None:
+        return None
+    named = f"{use.module}.{use.name}"
+    if not isinstance(found, type) or not issubclass(found, UserType):
+        raise UserCodeProblem(f"{named} is not a UserType", use.span, "declare it as `class X(unshuffle.UserType)`")
+    if not pa.types.is_struct(_type(named, found.stored or "nothing", use.span)):
+        raise UserCodeProblem(
+            f"{named} is not stored as a struct", use.span, 'give it an attribute, e.g. stored = "struct<x: double>"'
+        )
+    return found
+
+
+def column_type(use: UserClass, found: type[UserType]) -> pa.DataType:
+    """The type of a column of such values."""
+    stored = _type(f"{use.module}.{use.name}", found.stored, use.span)
+    return marked(stored, TypeMark(use.module, use.name, use.search_path))
+
+
+_ANNOTATIONS: dict[object, str] = {
+    bool: "boolean",
+    int: "bigint",
+    float: "double",
+    str: "string",
+    bytes: "binary",
+    datetime.date: "date",
+    datetime.datetime: "timestamp",
+    datetime.timedelta: "interval day to second",
+}
+
+
+def _annotated(named: str, function: Any, span: Span) -> str:
+    """The Spark type for the annotation of a function's result."""
+    try:
+        annotation = get_type_hints(function).get("return")
+    except (NameError, TypeError):
+        annotation = None
+    options = [each for each in get_args(annotation) if each is not type(None)] or [annotation]
+    if len(options) != 1 or options[0] not in _ANNOTATIONS:
+        hint = 'write @unshuffle.function(returns="string") above it, or annotate it with int, float, str, ...'
+        raise UserCodeProblem(f"{named} does not say the type of its result", span, hint)
+    return _ANNOTATIONS[options[0]]
+
+
+def _type(named: str, text: str, span: Span) -> pa.DataType:
+    try:
+        return from_spark_name(text)
+    except ValueError as error:
+        raise UserCodeProblem(f"{named} returns an unknown type: {error}", span) from None
+
+
+def holds(name: str, folders: Iterable[str]) -> bool:
+    """Whether one of the folders has a module of that name."""
+    return any(_holds(folder, name.partition(".")[0]) for folder in folders)
+
+
+def is_installed(name: str) -> bool:
+    """Whether Python finds a module of that name by itself."""
+    return importlib.util.find_spec(name.partition(".")[0]) is not None
+
+
+def modules_in(folders: Iterable[str]) -> set[str]:
+    """The names of what may be modules in some folders."""
+    entries = [entry for folder in folders if os.path.isdir(folder) for entry in os.listdir(folder)]
+    return {os.path.splitext(entry)[0] for entry in entries if entry.endswith(".py")}
+
+
+def members(use: UserClass) -> Mapping[str, Any]:
+    """Everything that a module defines."""
+    return vars(_module(use))
 
 
 def make(user_class: UserClass, loaded: type[UserOperator]) -> UserOperator:

@@ -25,6 +25,7 @@ from unshuffle.catalog.tables import TableFolders
 from unshuffle.constants import LOOKS
 from unshuffle.declarations import Declarations
 from unshuffle.errors import Source
+from unshuffle.language.bind.context import unchecked
 from unshuffle.language.bind.script import bind
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.optimizer import optimize
@@ -253,7 +254,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def planned(tables: Path, text: str) -> Any:
     parameters = Parameters({})
-    bound = bind(Source("<query>", text), parameters, TableFolders((str(tables),)), NoSpark(), lambda *_: 0.0, False)
+    bound = bind(Source("<query>", text), parameters, TableFolders((str(tables),)), NoSpark(), unchecked, False)
     (_, plan), *_ = optimize(Declarations().check(bound)).outputs
     return plan
 
@@ -291,7 +292,7 @@ def test_a_query_over_files_that_vanish_is_planned(tmp_path: Path) -> None:
         Parameters({}),
         TableFolders((str(tmp_path),)),
         NoSpark(),
-        lambda *_: 0.0,
+        unchecked,
         False,
     )
     script = Declarations().check(bound)

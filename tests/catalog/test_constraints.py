@@ -37,6 +37,7 @@ from unshuffle.catalog.statistics.file_fingerprints import fingerprints
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.declarations import Declarations
 from unshuffle.errors import DeclarationProblem, FileProblem, NameProblem, Source, UserError
+from unshuffle.language.bind.context import unchecked
 from unshuffle.language.bind.script import bind, bind_table
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.plan.logical import Scan
@@ -551,7 +552,7 @@ def test_binding_reads_no_rows(tmp_path: Path) -> None:
     steps.clear()
     source = Source("q.scope", _script(tmp_path, "KEY (n)"))
     _write(tmp_path / "orders.parquet", id=[1, 1], City=["a", "b"], region=["a", "b"], n=[1, 1])
-    bound = bind(source, Parameters({}), TableFolders(), NoSpark(), lambda *_: 0.0, declarations=declarations)
+    bound = bind(source, Parameters({}), TableFolders(), NoSpark(), unchecked, declarations=declarations)
     assert [str(each.constraint) for each in bound.constraints] == ["KEY (id)", "KEY (n)"]
     assert not steps
     with pytest.raises(DeclarationProblem, match=r"KEY \(id\) of 'orders' does not hold"):

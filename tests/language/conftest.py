@@ -13,6 +13,7 @@ import pytest
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.declarations import Declarations
 from unshuffle.errors import Source
+from unshuffle.language.bind.context import unchecked
 from unshuffle.language.bind.script import bind
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.plan.logical import Script
@@ -63,6 +64,6 @@ def bound(data: Path) -> Bind:
     def run(text: str, *, is_script: bool = False, name: str = "test.scope", **params: object) -> Script:
         parameters = Parameters(params, today=datetime.date(2024, 3, 1))
         tables = TableFolders((str(data),))
-        return Declarations().check(bind(Source(name, text), parameters, tables, NoSpark(), lambda *_: 0.0, is_script))
+        return Declarations().check(bind(Source(name, text), parameters, tables, NoSpark(), unchecked, is_script))
 
     return run

@@ -26,6 +26,7 @@ from unshuffle.plan.expressions import walk as parts
 from unshuffle.plan.facts import joined
 from unshuffle.plan.physical import PhysicalOperator
 from unshuffle.plan.predicates import join_condition
+from unshuffle.plan.user_code import runs_in_python
 from unshuffle.properties import (
     Delivered,
     Dependencies,
@@ -157,7 +158,7 @@ def _filter(plan: logical.Filter) -> Iterator[Implementation]:
 
 
 def _group_by(plan: logical.GroupBy) -> Iterator[Implementation]:
-    if _can_hash(plan.keys, plan.aggregates):
+    if _can_hash(plan.keys, plan.aggregates) and not (plan.keys and runs_in_python(plan.keys, plan.aggregates)):
         yield _over(plan, physical.HashAggregate(plan.keys, plan.aggregates))
     yield _over(plan, physical.SortAggregate(plan.keys, plan.aggregates))
     percentiles = percentile_lists.percentiles(plan.aggregates) if plan.keys else frozenset()

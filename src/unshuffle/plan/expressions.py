@@ -145,13 +145,14 @@ class OpaqueAggregate:
     number: int
     code: Any = field(compare=False, repr=False)
     keeps_object: bool = field(compare=False)  # the state is an object that grows with the group
+    is_python: bool = field(default=False, compare=False)  # Spark runs it in a Python worker, over sorted groups
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
     """An aggregate function over the rows of a group (or, inside a window, of a frame).
 
-    Nothing is known of an opaque one, and its code contains its FILTER."""
+    Nothing is known of an opaque one. The code of one that Spark made contains its FILTER."""
 
     function: str
     arguments: tuple[Expression, ...]

@@ -96,7 +96,7 @@ def _opaque(sql: SqlWriter, opaque: Opaque) -> str:
 
 
 def _aggregate(sql: SqlWriter, call: AggregateCall) -> str:
-    if call.opaque is not None:
+    if call.opaque is not None and sql.opaque is not None:
         return _opaque(sql, Opaque(call.opaque.number, call.function, call.opaque.code, call.arguments, call.type))
     text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{sql.listed(call.arguments)})"
     if call.within:

@@ -147,6 +147,7 @@ class _OperatorText:
         return [
             ("on", self._names.listed(op.keys)),
             ("presort", self._names.order(op.presort)),
+            ("combines", f"{len(op.parts)} inputs" if op.parts else ""),
             ("using", str(op.user_class)),
             *self._produced(op),
         ]

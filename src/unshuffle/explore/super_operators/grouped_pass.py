@@ -76,8 +76,12 @@ def _input(grouping: GroupBy) -> Group:
 
 
 def is_foldable(grouping: GroupBy) -> bool:
-    """Can its aggregates be computed from a stream of rows in which rows of other branches are mixed in?"""
-    return all(not call.distinct and not call.within and is_repeatable_call(call) for _, call in grouping.aggregates)
+    """Can its aggregates be computed from a stream of rows in which rows of other branches are mixed in? The code
+    of an opaque aggregate takes no further FILTER."""
+    return all(
+        call.opaque is None and not call.distinct and not call.within and is_repeatable_call(call)
+        for _, call in grouping.aggregates
+    )
 
 
 @dataclass(frozen=True, slots=True)

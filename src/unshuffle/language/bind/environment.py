@@ -12,8 +12,7 @@ from typing import Protocol
 
 from unshuffle.catalog.schema import ColumnNumbers, DataType
 from unshuffle.declarations import BoundScript, Declarations
-from unshuffle.plan.functions.signatures import Function
-from unshuffle.plan.logical import Plan, Scan, TableScan
+from unshuffle.plan.logical import Plan, Scan, TableScan, UserFunction
 
 Field = tuple[str, DataType, bool]  # name, type, nullable
 
@@ -26,8 +25,8 @@ class Environment(Protocol):
     def declarable(self, name: Sequence[str], numbers: ColumnNumbers) -> Scan | TableScan | None:
         """The rowset that a declaration about a table is about: the files that it reads, or else the table by its name."""
 
-    def function(self, name: str) -> Function | None:
-        """A function registered with this session, or None."""
+    def function(self, name: str) -> UserFunction | None:
+        """An aggregate registered with this session, or None."""
 
     def has_function(self, name: str) -> bool:
         """Whether the Spark session has a function of that name that we know nothing about."""

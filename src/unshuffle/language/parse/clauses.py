@@ -16,9 +16,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.errors import Source, Span, SyntaxProblem, TypeProblem
-from unshuffle.language.parse.dialect import ScopeSqlParser, StreamTable
+from unshuffle.language.parse.dialect import OperatorTable, ScopeSqlParser, StreamTable
 from unshuffle.language.parse.statements import (
     Argument,
+    Body,
     ColumnSpec,
     Depends,
     InputRowset,
@@ -28,6 +29,9 @@ from unshuffle.language.parse.statements import (
     Text,
     Using,
 )
+
+_AFTER_TYPES = ("FROM", "READONLY", "REQUIRED", "USING", "PRODUCE", "=", ";")
+_OPERATORS = ("PROCESS", "REDUCE", "COMBINE", "EXTRACT")
 
 
 class ClauseParser(ScopeSqlParser):
@@ -172,19 +176,20 @@ class ClauseParser(ScopeSqlParser):
 
     def _column(self) -> ColumnSpec:
         name = self._name("a column's name")
-        if not self._take(":"):
-            return ColumnSpec(name)
+        return ColumnSpec(name, self._type("name:string")) if self._take(":") else ColumnSpec(name)
+
+    def _type(self, example: str) -> Text:
         first = self._curr
         depth = 0
         # A type extends to the next comma or keyword outside its brackets. The binder parses it.
-        while self._curr and (depth or not (self._at(",", "FROM", "READONLY", "REQUIRED", "USING", "PRODUCE", ";"))):
+        while self._curr and (depth or not (self._at(",", ")", *_AFTER_TYPES))):
             depth += self._curr.text.count("<") + self._curr.text.count("(")
             depth -= self._curr.text.count(">") + self._curr.text.count(")")
             self._advance()
         if not first or self._prev.end < first.start:
-            raise self._fail("expected a type after ':'", "e.g. name:string")
+            raise self._fail("expected a type here", f"e.g. {example}")
         span = self._span_from(first)
-        return ColumnSpec(name, Text(span.text, span))
+        return Text(span.text, span)
 
     def _names(self, what: str) -> tuple[Name, ...]:
         result = [self._name(what)]
@@ -229,18 +234,51 @@ class ClauseParser(ScopeSqlParser):
         first = self._curr
         if not first:
             raise self._fail(f"expected a rowset after {clause}")
-        if self._take("("):
-            table: exp.Expr = exp.Subquery(this=self._query())
+        if self._at_operator():
+            table: exp.Expr = self._operator_table()
+        elif self._take("("):
+            table = exp.Subquery(this=self._query())
             self._need(")", "the query")
         elif self._at("SSTREAM") and self._next.token_type == TokenType.STRING:
             self._advance()
             table = StreamTable(this=self._parse_string())
         else:
-            table = exp.to_table(self._name(f"a rowset after {clause}").text)
+            name = self._name(f"a rowset after {clause}").text
+            table = exp.to_table(name)
+            if self._at("("):
+                self._advance()
+                arguments = self._parse_csv(self._parse_lambda)
+                self._need(")", "the arguments of a view")
+                table = exp.Table(this=exp.Anonymous(this=name, expressions=arguments))
             table.this.update_positions(first)
         if self._take("AS"):
             table.set("alias", exp.TableAlias(this=exp.to_identifier(self._name("an alias").text)))
         return InputRowset(table, self._span_from(first))
+
+    def _body(self) -> Body:
+        raise NotImplementedError
+
+    def _at_operator(self) -> bool:
+        """At `(PROCESS ...`, or another operator of SCOPE's in parentheses?"""
+        following = self._tokens[self._index + 1 : self._index + 3]
+        if not self._at("(") or len(following) < 2 or following[0].text.upper() not in _OPERATORS:
+            return False
+        return following[1].token_type not in (TokenType.R_PAREN, TokenType.COMMA, TokenType.DOT)
+
+    def _operator_table(self) -> OperatorTable:
+        self._advance()
+        first = self._curr
+        table = OperatorTable(this=exp.to_identifier(first.text.lower()), body=self._body())
+        table.this.update_positions(first)
+        self._need(")", f"the {first.text.upper()}")
+        return table
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        if not self._at_operator():
+            return super()._parse_table(*args, **kwargs)
+        table = self._operator_table()
+        table.set("alias", self._parse_table_alias())
+        return table
 
     def _using(self) -> Using:
         first = self._curr

@@ -6,9 +6,9 @@ CAST, have parsers), and operator precedence follows Spark's grammar where sqlgl
 `&` tighter than `^` tighter than `|`, comparisons chain from the left, and a predicate (IS, IN, LIKE, BETWEEN) applies to
 the whole comparison on its left.
 
-SCOPE adds `==`, `&&`, `!`, `//` comments, `@parameters`, `FROM SSTREAM "path"`, and `||` as OR. The last is ambiguous
-until types are known: `a || b == c` is `(a || b) = c` for strings and `a OR (b = c)` for booleans. The parser reads both
-ways. Where the operands do not decide, it keeps both trees, and the binder decides.
+SCOPE adds `==`, `&&`, `!`, `? :`, `??`, `//` comments, `@parameters`, `FROM SSTREAM "path"`, and `||` as OR. The last is
+ambiguous until types are known: `a || b == c` is `(a || b) = c` for strings and `a OR (b = c)` for booleans. The parser reads
+both ways. Where the operands do not decide, it keeps both trees, and the binder decides.
 """
 
 from __future__ import annotations
@@ -47,6 +47,12 @@ class StreamTable(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "alias": False}
 
 
+class OperatorTable(exp.Expression):
+    """`(PROCESS ...)`, REDUCE, COMBINE or EXTRACT in a FROM clause. The body is one of our statements'."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "body": True, "alias": False}
+
+
 # Calls whose arguments are not a plain comma-separated list.
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM")
 _COMPARISONS = {
@@ -70,6 +76,11 @@ class ScopeSqlParser(SparkParser):
     UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
         **SparkParser.UNARY_PARSERS,
         TokenType.PLUS: lambda self: self._parse_unary(),
+    }
+
+    # `?` and `:` are parts of `condition ? a : b`. Other databases have operators of these names.
+    COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = {
+        token: parser for token, parser in SparkParser.COLUMN_OPERATORS.items() if token != TokenType.PLACEHOLDER
     }
 
     # `DATE '2024-01-31'` is a literal. sqlglot would make it a cast.
@@ -103,11 +114,45 @@ class ScopeSqlParser(SparkParser):
             return parsed.copy() if parsed else None
         outer, self._pipes_mean_or = self._pipes_mean_or, False
         try:
-            parsed = self._parse_both_readings()
+            parsed = self._parse_conditional()
         finally:
             self._pipes_mean_or = outer
         self._disjunctions[key] = (parsed, self._index)
         return parsed
+
+    def _parse_conditional(self) -> exp.Expr | None:
+        """`condition ? a : b` binds loosest, and `a ?? b` next. Both group from the right, as in C#."""
+        this = self._parse_coalescing()
+        if this is None or not self._match(TokenType.PLACEHOLDER):
+            return this
+        then = self._parse_disjunction()
+        if then is None or not self._match(TokenType.COLON):
+            self.raise_error("':' is missing: write condition ? value : value")
+        otherwise = self._parse_disjunction()
+        if otherwise is None:
+            self.raise_error("a value is missing after ':': write condition ? value : value")
+        return self.expression(exp.Case(ifs=[exp.If(this=this, true=then)], default=otherwise))
+
+    def _parse_coalescing(self) -> exp.Expr | None:
+        this = self._parse_both_readings()
+        operator = self._curr
+        if this is None or not self._match(TokenType.DQMARK):
+            return this
+        self._pipes_mean_or = False
+        instead = self._parse_coalescing()
+        if instead is None:
+            self.raise_error("a value is missing after '??'")
+        call = self.expression(exp.Anonymous(this="coalesce", expressions=[this, instead]))
+        call.update_positions(operator)
+        return call
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """`CAST(x AS int?)`: every type has NULL."""
+        type = super()._parse_types(*args, **kwargs)
+        is_nullable = type is not None and self._curr and self._curr.token_type == TokenType.PLACEHOLDER
+        if is_nullable and self._next and self._next.token_type == TokenType.R_PAREN:
+            self._advance()
+        return type
 
     def _parse_both_readings(self) -> exp.Expr | None:
         start = self._index
@@ -128,7 +173,9 @@ class ScopeSqlParser(SparkParser):
         operands = list(as_or.flatten(unnest=False)) if isinstance(as_or, exp.Or) else [as_or]
         if all(looks_boolean(operand) for operand in operands):
             return as_or
-        if operands == list(as_concatenation.flatten(unnest=False)):
+        if as_or == as_concatenation:  # `||` is inside parentheses
+            return as_concatenation
+        if isinstance(as_concatenation, exp.DPipe) and operands == list(as_concatenation.flatten(unnest=False)):
             return self.expression(Pipes(expressions=operands))
         return self.expression(AmbiguousPipes(this=as_concatenation, expression=as_or))
 
@@ -257,6 +304,7 @@ class ScopeSqlGenerator(SparkGenerator):
         AmbiguousPipes: lambda self, node: self.sql(node, "this"),
         TypedLiteral: lambda self, node: f"{self.sql(node, 'to')} {self.sql(node, 'this')}",
         StreamTable: lambda self, node: f"SSTREAM {self.sql(node, 'this')}",
+        OperatorTable: lambda self, node: f"({self.sql(node, 'this')})",
     }
 
 

@@ -61,6 +61,12 @@ class Parameters:
                 self._declared[key] = ConstantValue(value, type_of(name, value))  # type: ignore[arg-type]
                 self._used.add(key)
 
+    def and_also(self, values: Mapping[str, ConstantValue]) -> Parameters:
+        """These parameters and others, which hide those of the same names. The names are in lower case."""
+        both = Parameters({})
+        both._declared = {**self._declared, **values}
+        return both
+
     def get(self, name: str, span: Span | None) -> ConstantValue:
         try:
             return self._declared[name.lower()]

@@ -14,6 +14,7 @@ from unshuffle.errors import Source, SyntaxProblem
 from unshuffle.language.parse.clauses import ClauseParser
 from unshuffle.language.parse.dialect import ScopeDialect
 from unshuffle.language.parse.statements import (
+    Argument,
     Assign,
     Body,
     ColumnSpec,
@@ -26,6 +27,7 @@ from unshuffle.language.parse.statements import (
     OutputStreamStatement,
     ProcessBody,
     Produces,
+    QualifiedSortColumn,
     QueryStatement,
     ReduceBody,
     SelectBody,
@@ -34,6 +36,7 @@ from unshuffle.language.parse.statements import (
     Text,
     Using,
     View,
+    ViewParameter,
 )
 from unshuffle.language.parse.syntax_errors import parse_problem, tokenize_problem
 
@@ -103,8 +106,9 @@ class ScopeParser(ClauseParser):
         if self._at("VIEW") and self._next.token_type != TokenType.EQ:
             self._advance()
             name = self._name("a view's name")
+            parameters = self._view_parameters() if self._at("(") else ()
             self._need("AS", "the view's name")
-            return View(name, self._body(), self._span_from(first))
+            return View(name, parameters, self._body(), self._span_from(first))
         if self._next.token_type == TokenType.EQ and first.token_type not in (TokenType.L_PAREN, TokenType.STRING):
             name = self._name("a rowset's name")
             self._advance()
@@ -116,6 +120,28 @@ class ScopeParser(ClauseParser):
             self._span_of(first),
             "statements are: name = EXTRACT | SELECT | PROCESS | REDUCE | COMBINE ...; VIEW name AS ...; OUTPUT ... TO ...",
         )
+
+    def _view_parameters(self) -> tuple[ViewParameter, ...]:
+        self._need("(", "the view's name")
+        parameters: list[ViewParameter] = []
+        while not self._take(")"):
+            if parameters:
+                self._need(",", "a parameter")
+            self._take("@")
+            name = self._name("a parameter's name")
+            if any(each.name.text.lower() == name.text.lower() for each in parameters):
+                raise SyntaxProblem(f"the view has two parameters {name.text!r}", name.span)
+            self._take(":")
+            type = self._type(f"{name.text} string")
+            parameters.append(ViewParameter(name, type, self._default() if self._take("=") else None))
+        return tuple(parameters)
+
+    def _default(self) -> Argument:
+        first = self._curr
+        value = self._parse_disjunction()
+        if value is None:
+            raise self._fail("expected a value here")
+        return Argument(None, value, self._span_from(first))
 
     def _body(self) -> Body:
         if self._take("EXTRACT"):
@@ -134,8 +160,7 @@ class ScopeParser(ClauseParser):
         columns = self._columns("EXTRACT")
         self._need("FROM", "the columns of EXTRACT")
         path = self._text("a path")
-        self._need("USING", "the path of EXTRACT")
-        using = self._using()
+        using = self._using() if self._take("USING") else None
         keys, depends = self._constraints()
         parts = self._parts() if self._partitioned_by() else ()
         more_keys, more_depends = self._constraints()
@@ -149,22 +174,42 @@ class ScopeParser(ClauseParser):
         return ReduceBody(rowset, on, presort, self._produces("REDUCE"))
 
     def _combine(self) -> CombineBody:
-        left = self._input("COMBINE")
+        inputs = [self._input("COMBINE")]
         self._need("WITH", "the first rowset of COMBINE")
-        right = self._input("COMBINE ... WITH")
-        self._need("ON", "the second rowset of COMBINE")
+        inputs.append(self._input("COMBINE ... WITH"))
+        while self._take("WITH") or self._take(","):
+            inputs.append(self._input("COMBINE ... WITH"))
+        self._need("ON", "the rowsets of COMBINE")
         first = self._curr
         condition = self._parse_disjunction()
         if condition is None:
             raise self._fail("expected a condition after ON")
-        return CombineBody(left, right, condition, self._span_from(first), self._produces("COMBINE"))
+        on_span = self._span_from(first)
+        presort = self._qualified_orders() if self._take("PRESORT") else ()
+        return CombineBody(tuple(inputs), condition, on_span, presort, self._produces("COMBINE"))
+
+    def _qualified_orders(self) -> tuple[QualifiedSortColumn, ...]:
+        """Columns of several rowsets: `a.ts, b.ts DESC`."""
+        orders = []
+        while True:
+            first = self._curr
+            names = [self._name("a column")]
+            if self._take("."):
+                names.append(self._name("a column"))
+            span = self._span_from(first)
+            descending = self._take("DESC")
+            if not descending:
+                self._take("ASC")
+            orders.append(QualifiedSortColumn(tuple(name.text for name in names), descending, span))
+            if not self._take(","):
+                return tuple(orders)
 
     def _produces(self, statement: str) -> Produces:
         columns: tuple[ColumnSpec, ...] | None = None
         readonly: tuple[Name, ...] = ()
         required: tuple[Name, ...] | None = None
         using: Using | None = None
-        while self._curr:
+        while self._curr and not self._at(")"):
             if self._take("PRODUCE"):
                 columns = self._columns("PRODUCE")
             elif self._take("READONLY"):
@@ -175,15 +220,14 @@ class ScopeParser(ClauseParser):
                 using = self._using()
             else:
                 raise self._fail(f"unexpected {self._curr.text!r} in {statement}")
-        if columns is None:
-            raise self._fail(f"{statement} needs PRODUCE with the columns it makes", "e.g. PRODUCE word:string, n:int")
         if using is None:
             raise self._fail(f"{statement} needs USING with the class that does it", "e.g. USING mymodule.MyClass()")
         return Produces(columns, readonly, required, using)
 
     def _output(self, first: Token) -> OutputStatement | OutputStreamStatement:
         self._advance()
-        rowset = self._input("OUTPUT")
+        is_last = self._at("TO") and (self._next.token_type == TokenType.STRING or self._next.text.upper() == "SSTREAM")
+        rowset = None if is_last else self._input("OUTPUT")
         self._need("TO", "the rowset of OUTPUT")
         if self._take("SSTREAM"):
             return self._output_stream(first, rowset)
@@ -199,7 +243,7 @@ class ScopeParser(ClauseParser):
                 raise self._fail(f"unexpected {self._curr.text!r} in OUTPUT", "after the path: [USING ...] [OVERWRITE]")
         return OutputStatement(rowset, path, using, overwrite, self._span_from(first))
 
-    def _output_stream(self, first: Token, rowset: InputRowset) -> OutputStreamStatement:
+    def _output_stream(self, first: Token, rowset: InputRowset | None) -> OutputStreamStatement:
         path = self._text("a path")
         ranged = self._take("RANGE")
         if not ranged:

@@ -1,4 +1,5 @@
-"""Directives: `#DECLARE`, `#INCLUDE`, `#IF / #ELSE / #ENDIF`, one a line, carried out before anything is parsed.
+"""Directives: `#DECLARE`, `#DEFINE`, `#INCLUDE`, `#REFERENCE`, `#IF / #ELSE / #ENDIF`, one a line, carried out before
+anything is parsed.
 
 The result is a list of sources to parse in order. Directives and branches not taken are replaced by blanks, so positions in
 error messages are positions in the user's file.
@@ -8,10 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import field
 from pathlib import Path
 
+from sqlglot import exp
+
 from unshuffle.catalog.type_names import from_spark_name
-from unshuffle.errors import FileProblem, Source, Span, SyntaxProblem, TypeProblem, did_you_mean
+from unshuffle.errors import FileProblem, NameProblem, Source, Span, SyntaxProblem, TypeProblem, did_you_mean
 from unshuffle.frozen import dataclass
 from unshuffle.language.parse.parameters import ConstantValue, Parameters, constant
 from unshuffle.language.parse.parser import parse_expression
@@ -19,7 +23,33 @@ from unshuffle.language.parse.parser import parse_expression
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)(.*)$", re.MULTILINE)
 _DECLARE = re.compile(r"\s*@?(?P<name>[^\W\d]\w*)\s+(?P<type>[^=;]+?)\s*(?:=\s*(?P<default>[^;]*?)\s*)?;?\s*$")
 _INCLUDE = re.compile(r"""\s*(["'])(?P<path>.+?)\1\s*;?\s*$""")
-_KNOWN = ("DECLARE", "INCLUDE", "IF", "ELSE", "ENDIF")
+_DEFINE = re.compile(r"\s*(?P<name>[^\W\d]\w*)\((?P<parameters>[^()]*)\)\s*(?P<body>[^\s;].*?)\s*;?\s*$")
+_KNOWN = ("DECLARE", "DEFINE", "INCLUDE", "REFERENCE", "IF", "ELSE", "ENDIF")
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A Python module by its name, and the folder that it is in."""
+
+    name: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """`#DEFINE name(parameters) body`."""
+
+    name: str
+    parameters: tuple[str, ...]
+    body: exp.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """What the directives of a script define beside parameters: its modules, and its macros by their names in lower case."""
+
+    modules: list[Module] = field(default_factory=list)
+    macros: dict[str, Macro] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -32,12 +62,14 @@ class _Condition:
     else_seen: bool = False
 
 
-def preprocess(source: Source, parameters: Parameters) -> list[Source]:
-    """The texts to parse, in order, with every directive carried out."""
-    return list(_sources(source, parameters, (Path(source.name).resolve(),)))
+def preprocess(source: Source, parameters: Parameters, definitions: Definitions | None = None) -> list[Source]:
+    """The texts to parse, in order, with every directive carried out. What they define is added to `definitions`."""
+    return list(_sources(source, parameters, definitions or Definitions(), (Path(source.name).resolve(),)))
 
 
-def _sources(source: Source, parameters: Parameters, including: tuple[Path, ...]) -> Iterator[Source]:
+def _sources(
+    source: Source, parameters: Parameters, definitions: Definitions, including: tuple[Path, ...]
+) -> Iterator[Source]:
     text = source.text
     piece: list[str] = []  # the text since the last #INCLUDE, blank where it is not active
     position = 0
@@ -72,7 +104,11 @@ def _sources(source: Source, parameters: Parameters, including: tuple[Path, ...]
         elif word == "INCLUDE":
             yield Source(source.name, "".join(piece))
             piece = [_blank("".join(piece))]
-            yield from _include(source, match, parameters, including)
+            yield from _include(source, match, parameters, definitions, including)
+        elif word == "REFERENCE":
+            definitions.modules.append(_reference(source, match))
+        elif word == "DEFINE":
+            _define(source, match, definitions)
         else:
             hint = did_you_mean(word, _KNOWN) or f"directives are {', '.join('#' + k for k in _KNOWN)}"
             raise SyntaxProblem(f"unknown directive #{match.group(1)}", span, hint)
@@ -116,7 +152,7 @@ def _declare(source: Source, match: re.Match[str], parameters: Parameters) -> No
     span = source.span(offset + parts.start("name"), offset + parts.end("name"))
     type_span = source.span(offset + parts.start("type"), offset + parts.end("type"))
     try:
-        type = from_spark_name(parts["type"])
+        type = from_spark_name(parts["type"].replace("?", ""))
     except ValueError as error:
         raise TypeProblem(str(error), type_span) from None
     default: ConstantValue | None = None
@@ -126,21 +162,55 @@ def _declare(source: Source, match: re.Match[str], parameters: Parameters) -> No
     parameters.declare(parts["name"], type, default, span)
 
 
-def _include(
-    source: Source, match: re.Match[str], parameters: Parameters, including: tuple[Path, ...]
-) -> Iterator[Source]:
+def _define(source: Source, match: re.Match[str], definitions: Definitions) -> None:
+    parts, offset = _DEFINE.match(match.group(2)), match.start(2)
+    names = [name.strip() for name in parts["parameters"].split(",")] if parts and parts["parameters"].strip() else []
+    if not parts or not all(re.fullmatch(r"[^\W\d]\w*", name) for name in names):
+        span = source.span(match.start(1) - 1, match.end())
+        raise SyntaxProblem("this #DEFINE is not valid", span, "write #DEFINE name(a, b) expression")
+    span = source.span(offset + parts.start("name"), offset + parts.end("name"))
+    if parts["name"].lower() in definitions.macros:
+        raise NameProblem(f"the macro {parts['name']!r} is defined twice", span)
+    if len({name.lower() for name in names}) < len(names):
+        raise SyntaxProblem(f"the macro {parts['name']!r} has two parameters of one name", span)
+    body = parse_expression(source, offset + parts.start("body"), offset + parts.end("body"))
+    definitions.macros[parts["name"].lower()] = Macro(parts["name"], tuple(names), body)
+
+
+def _reference(source: Source, match: re.Match[str]) -> Module:
+    path, span = _file(source, match)
+    if not path.is_file():
+        raise FileProblem(f"there is no file {str(path)!r}", span)
+    if path.suffix != ".py" or not path.stem.isidentifier():
+        raise FileProblem(f"{path.name!r} is not a Python module", span, 'name a file, e.g. #REFERENCE "events.py"')
+    return Module(path.stem, str(path.parent))
+
+
+def _file(source: Source, match: re.Match[str]) -> tuple[Path, Span]:
+    """The file that a directive names, relative to the file that it is in."""
     parts = _INCLUDE.match(match.group(2))
     if not parts:
+        word = match.group(1).upper()
         span = source.span(match.start(1) - 1, match.end())
-        raise SyntaxProblem("this #INCLUDE is not valid", span, 'write #INCLUDE "file"')
+        raise SyntaxProblem(f"this #{word} is not valid", span, f'write #{word} "file"')
     offset = match.start(2)
     span = source.span(offset + parts.start("path"), offset + parts.end("path"))
-    path = (Path(source.name).parent / parts["path"]).resolve()
+    return (Path(source.name).parent / parts["path"]).resolve(), span
+
+
+def _include(
+    source: Source,
+    match: re.Match[str],
+    parameters: Parameters,
+    definitions: Definitions,
+    including: tuple[Path, ...],
+) -> Iterator[Source]:
+    path, span = _file(source, match)
     if path in including:
         chain = " -> ".join(p.name for p in (*including[including.index(path) :], path))
         raise SyntaxProblem(f"this file includes itself: {chain}", span, "remove one of the #INCLUDEs")
     included = read_source(path, span)
-    yield from _sources(included, parameters, (*including, path))
+    yield from _sources(included, parameters, definitions, (*including, path))
 
 
 def read_source(path: Path, span: Span | None = None) -> Source:

@@ -88,11 +88,11 @@ class PartSpec:
 
 @dataclass(frozen=True, slots=True)
 class ExtractBody:
-    """`EXTRACT columns FROM "path" USING format [KEY (...)] [DEPENDS (...)] [PARTITIONED BY (...)]`."""
+    """`EXTRACT columns FROM "path" [USING format] [KEY (...)] [DEPENDS (...)] [PARTITIONED BY (...)]`."""
 
     columns: tuple[ColumnSpec, ...]
     path: Text
-    using: Using
+    using: Using | None
     keys: tuple[tuple[Name, ...], ...]
     depends: tuple[Depends, ...]
     parts: tuple[PartSpec, ...] = ()
@@ -107,9 +107,9 @@ class SelectBody:
 
 @dataclass(frozen=True, slots=True)
 class Produces:
-    """`PRODUCE columns [READONLY columns] [REQUIRED columns] USING class`, after PROCESS, REDUCE or COMBINE."""
+    """`[PRODUCE columns] [READONLY columns] [REQUIRED columns] USING class`, after PROCESS, REDUCE or COMBINE."""
 
-    columns: tuple[ColumnSpec, ...]
+    columns: tuple[ColumnSpec, ...] | None
     readonly: tuple[Name, ...]
     required: tuple[Name, ...] | None
     using: Using
@@ -134,13 +134,22 @@ class ReduceBody:
 
 
 @dataclass(frozen=True, slots=True)
-class CombineBody:
-    """`COMBINE left WITH right ON condition PRODUCE ...`."""
+class QualifiedSortColumn:
+    """`name`, or `rowset.name`, of one of several rowsets."""
 
-    left: InputRowset
-    right: InputRowset
+    names: tuple[str, ...]
+    descending: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CombineBody:
+    """`COMBINE a WITH b [WITH c ...] ON condition [PRESORT columns] PRODUCE ...`."""
+
+    inputs: tuple[InputRowset, ...]
     on: exp.Expr
     on_span: Span
+    presort: tuple[QualifiedSortColumn, ...]
     produces: Produces
 
 
@@ -157,19 +166,29 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """`VIEW name AS body`."""
+class ViewParameter:
+    """`name type [= default]`."""
 
     name: Name
+    type: Text
+    default: Argument | None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`VIEW name [(parameters)] AS body`."""
+
+    name: Name
+    parameters: tuple[ViewParameter, ...]
     body: Body
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class OutputStatement:
-    """`OUTPUT rowset TO "path" [USING format] [OVERWRITE]`."""
+    """`OUTPUT [rowset] TO "path" [USING format] [OVERWRITE]`. Without a rowset, the one before it is meant."""
 
-    input: InputRowset
+    input: InputRowset | None
     path: Text
     using: Using | None
     overwrite: bool
@@ -180,7 +199,7 @@ class OutputStatement:
 class OutputStreamStatement:
     """`OUTPUT r TO SSTREAM "x.ss" [HASH | RANGE] CLUSTERED BY ... [SORTED BY ...] [INTO n] [REFERENCE "y.ss"]`."""
 
-    input: InputRowset
+    input: InputRowset | None
     path: Text
     range_partitioned: bool
     clustered_by: tuple[SortColumn, ...]

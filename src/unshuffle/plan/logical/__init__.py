@@ -27,7 +27,7 @@ from unshuffle.plan.logical.relational import (
 )
 from unshuffle.plan.logical.script import Declared, FileTarget, Output, Script, StreamTarget
 from unshuffle.plan.logical.shared import Foreign, Reference, Shared
-from unshuffle.plan.logical.user_defined import Combine, Process, Reduce, UserClass
+from unshuffle.plan.logical.user_defined import Combine, Process, Reduce, UserClass, UserFunction
 
 __all__ = [
     "Combine",
@@ -65,6 +65,7 @@ __all__ = [
     "StreamTarget",
     "TableScan",
     "UserClass",
+    "UserFunction",
     "Values",
     "Window",
     "expressions_of",

@@ -1,11 +1,11 @@
-"""User-defined operators: PROCESS, REDUCE and COMBINE."""
+"""User-defined operators: PROCESS, REDUCE and COMBINE; and the functions that queries call."""
 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from unshuffle.catalog.schema import Column
+from unshuffle.catalog.schema import Column, DataType
 from unshuffle.errors import Span
 from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import SortKey, Value
@@ -34,6 +34,25 @@ class UserClass:
 
 
 @dataclass(frozen=True, slots=True)
+class UserFunction:
+    """A function or an aggregate of the user's that queries call: the code of an `Opaque` expression."""
+
+    use: UserClass
+    loaded: Any = field(compare=False, repr=False)  # the function, or the class of the aggregate
+    returns: DataType
+    deterministic: bool
+    arrow: bool = False  # called with arrays, not with the values of a row
+
+    @property
+    def name(self) -> str:
+        return f"{self.use.module}.{self.use.name}"
+
+    @property
+    def is_aggregate(self) -> bool:
+        return isinstance(self.loaded, type)
+
+
+@dataclass(frozen=True, slots=True)
 class Process(Unary):
     """Turns rows into rows. `readonly` pairs an output column with the input column it copies."""
 
@@ -45,7 +64,10 @@ class Process(Unary):
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Unary):
-    """One call per group of rows with equal `keys`. A call gets the whole group, in `presort` order."""
+    """One call per group of rows with equal `keys`. A call gets the whole group, in `presort` order.
+
+    With `parts` it is a COMBINE: the child has the keys, the number of the input that a row comes from, and the columns of
+    every input, of which these are the names."""
 
     child: Plan
     keys: tuple[Column, ...]
@@ -53,6 +75,7 @@ class Reduce(Unary):
     user_class: UserClass
     columns: tuple[Column, ...]
     readonly: tuple[tuple[Column, Column], ...] = ()
+    parts: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from unshuffle.catalog.join_kinds import JoinKind
-from unshuffle.catalog.schema import Column
+from unshuffle.catalog.schema import Column, DataType
 from unshuffle.errors import InternalError
 from unshuffle.plan import logical
-from unshuffle.plan.expressions import Expression, SortKey
+from unshuffle.plan.expressions import AggregateCall, Expression, SortKey
 from unshuffle.plan.logical import Plan
 from unshuffle.plan.sql import literal, order_words, quote, string_as_bytes, string_literal
+from unshuffle.plan.user_code import collects_lists, is_user_aggregate
 from unshuffle.spark.execution.session_settings import isolated_session
 from unshuffle.spark.io import files
 from unshuffle.spark.lowering.placeholders import Placeholders
@@ -31,7 +32,8 @@ from unshuffle.spark.session import has_plain_strings, why_plain
 from unshuffle.spark.shims.catalyst import analyzed_plan, frame_of
 from unshuffle.spark.shims.plan_steps import Table
 from unshuffle.spark.shims.session_conf import session_conf
-from unshuffle.spark.udf import user_operators
+from unshuffle.spark.udf import user_functions, user_operators
+from unshuffle.spark.udf.user_functions import UserForm
 
 # SQL has no rows without columns, so such rows get this one.
 ONE_ROW = "1 AS one_row"
@@ -52,7 +54,7 @@ class Baseline:
         self.spark = spark
         self._apart: SparkSession | None = None  # a session for views, which other threads must not see
         self._is_plain = why_plain(spark) is not None
-        self._placeholders = Placeholders(name_of, self.subquery, self._is_plain, self._string)
+        self._placeholders = Placeholders(name_of, self.subquery, self._is_plain, self._string, self._user_call)
         self._shared: dict[int, tuple[logical.Shared, str]] = {}
 
     @cached_property
@@ -147,19 +149,65 @@ class Baseline:
         return f"SELECT * FROM ({self.sql(plan.child)}) WHERE {self.expression(plan.predicate)}"
 
     def _group_by(self, plan: logical.GroupBy) -> str:
-        outputs = [name_of(key) for key in plan.keys] + [self.aliased(column, call) for column, call in plan.aggregates]
+        keys = [name_of(key) for key in plan.keys]
         grouping = f" GROUP BY {names_of(plan.keys)}" if plan.keys else ""
+        if collects_lists(plan.keys, plan.aggregates):
+            return self.with_lists(keys, plan.aggregates, f"({self.sql(plan.child)}){grouping}")
+        outputs = keys + [self.aliased(column, call) for column, call in plan.aggregates]
         # Without keys and aggregates there is still one row.
         return f"SELECT {', '.join(outputs) or 'count(1) AS one_row'} FROM ({self.sql(plan.child)}){grouping}"
 
     def _grouping_sets(self, plan: logical.GroupingSets) -> str:
         outputs = [f"{name_of(column)} AS {name_of(out)}" for out, column in plan.keys]
-        outputs += [self.aliased(column, call) for column, call in plan.aggregates]
         sets = ", ".join(f"({names_of(one)})" for one in plan.sets)
         keys = names_of([column for _, column in plan.keys])
         # Listing the keys first fixes their order, and with it the bits of grouping_id().
         grouping = f"GROUP BY {keys} GROUPING SETS ({sets})" if keys else f"GROUP BY GROUPING SETS ({sets})"
-        return f"SELECT {', '.join(outputs) or 'count(1) AS one_row'} FROM ({self.sql(plan.child)}) {grouping}"
+        rows = f"({self.sql(plan.child)}) {grouping}"
+        if any(is_user_aggregate(call) for _, call in plan.aggregates):
+            return self.with_lists(outputs, plan.aggregates, rows, [name_of(out) for out, _ in plan.keys])
+        outputs += [self.aliased(column, call) for column, call in plan.aggregates]
+        return f"SELECT {', '.join(outputs) or 'count(1) AS one_row'} FROM {rows}"
+
+    def with_lists(
+        self,
+        keys: Sequence[str],
+        aggregates: Sequence[tuple[Column, AggregateCall]],
+        rows: str,
+        names: Sequence[str] | None = None,
+    ) -> str:
+        """The groups of `rows`, with the values of user aggregates collected into lists, of which they are then computed.
+        `names` are the names of the keys."""
+        collected, computed = [], []
+        for column, call in aggregates:
+            if not is_user_aggregate(call):
+                collected.append(self.aliased(column, call))
+                computed.append(name_of(column))
+                continue
+            assert call.opaque is not None
+            fields = ", ".join(f"'_{i}', {self.expression(each)}" for i, each in enumerate(call.arguments))
+            where = "" if call.where is None else f" FILTER (WHERE {self.expression(call.where)})"
+            distinct = "DISTINCT " if call.distinct else ""
+            collected.append(f"collect_list({distinct}named_struct({fields})){where} AS {name_of(column)}")
+            types = [each.type for each in call.arguments]
+            result = self._user_call(call.opaque.code, "lists", [name_of(column)], types)
+            computed.append(f"{result} AS {name_of(column)}")
+        outer = ", ".join([*(keys if names is None else names), *computed])
+        return f"SELECT {outer} FROM (SELECT {', '.join([*keys, *collected])} FROM {rows})"
+
+    def _user_call(
+        self,
+        function: logical.UserFunction,
+        form: UserForm,
+        arguments: Sequence[Expression | str],
+        types: Sequence[DataType],
+    ) -> str:
+        """The text of a call of a function of the user's. `types` are those of the values that it is called with."""
+        if self._is_plain:
+            texts = [each if isinstance(each, str) else self.expression(each) for each in arguments]
+            return f"{user_functions.registered(self.spark, function, form, types)}({', '.join(texts)})"
+        code = user_functions.catalyst_code(self.spark, function, form, len(arguments), types)
+        return self._placeholders.call(code, arguments)
 
     def _expand(self, plan: logical.Expand) -> str:
         return expanded(plan, self.sql(plan.child))

@@ -17,14 +17,15 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from unshuffle.catalog.schema import Column
+from unshuffle.catalog.schema import Column, DataType
 from unshuffle.frozen import dataclass
 from unshuffle.plan.expressions import Expression, Opaque
-from unshuffle.plan.logical import Plan
+from unshuffle.plan.logical import Plan, UserFunction
 from unshuffle.plan.sql import string_literal, to_sql
 from unshuffle.spark.shims import catalyst
 from unshuffle.spark.shims.plan_bridge import PlanChange
 from unshuffle.spark.shims.plan_steps import OpaqueText, Step, Steps, Table
+from unshuffle.spark.udf.user_functions import UserForm
 
 
 def column(
@@ -57,6 +58,7 @@ class Placeholders:
     subquery: Callable[[Plan], str]
     uses_public_api: bool = False  # Spark's internals may not be used
     string: Callable[[str], str] = string_literal
+    user_call: Callable[[UserFunction, UserForm, Sequence[Expression | str], Sequence[DataType]], str] | None = None
     _opaque: dict[str, tuple[catalyst.OpaqueCode, Sequence[Expression | str]]] = field(default_factory=dict)
     _tables: dict[str, Table] = field(default_factory=dict)
     _steps: dict[SparkSession, Steps] = field(default_factory=dict)
@@ -66,6 +68,10 @@ class Placeholders:
 
     def name(self, opaque: Opaque) -> str:
         """The call that represents an opaque expression. Each occurrence has its own, even two random numbers of one seed."""
+        if isinstance(opaque.code, UserFunction):
+            assert self.user_call is not None
+            form: UserForm = "aggregate" if opaque.code.is_aggregate else "rows"
+            return self.user_call(opaque.code, form, opaque.arguments, [each.type for each in opaque.arguments])
         return self.call(opaque.code, opaque.arguments)
 
     def call(self, code: catalyst.OpaqueCode, arguments: Sequence[Expression | str]) -> str:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from unshuffle.catalog.types import is_array, is_decimal, spark_name
 from unshuffle.frozen import dataclass
-from unshuffle.operators import Row, UserOperator
+from unshuffle.operators import Row, UserType
 from unshuffle.user_classes import describe
 
 Batches = Iterator[pa.RecordBatch]
@@ -34,11 +34,11 @@ class UserCodeFailed(Exception):
 
 @dataclass(frozen=True)
 class Code:
-    """A user class with its arguments, and what an error message needs."""
+    """A user class with its arguments, or a function, and what an error message needs."""
 
     named: str
     where: str  # the place of this use in the script
-    loaded: type[UserOperator]
+    loaded: Any  # the class, or a function
     arguments: tuple[Any, ...]
     keywords: tuple[tuple[str, Any], ...]
     folders: tuple[str, ...]
@@ -46,7 +46,8 @@ class Code:
 
     @property
     def form(self) -> str | None:
-        return self.loaded.form()
+        form: str | None = self.loaded.form()
+        return form
 
     def made(self) -> Any:
         # Imports inside the user's functions may need its folder, if the worker can see that folder.
@@ -75,6 +76,8 @@ class Produced:
     names: tuple[str, ...]
     declared: tuple[pa.DataType, ...]
     wire: pa.Schema  # as Spark expects it, under Spark's names
+    types: frozenset[str] = frozenset()  # the columns that have a type of the user's
+    others: frozenset[str] = frozenset()  # columns that it may return as well, which the script does not name
 
     def batches(self, result: Any) -> Batches:
         """The result of the Arrow form: a table or a batch."""
@@ -99,14 +102,19 @@ class Produced:
                 if len(row) != len(self.names) or any(name not in row for name in self.names):
                     self._check_names(list(row))
             columns = [
-                self._column(name, [row[name] for row in chunk], declared).cast(field.type)
+                self._column(name, self._stored(name, [row[name] for row in chunk]), declared).cast(field.type)
                 for name, declared, field in zip(self.names, self.declared, self.wire, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=self.wire)
 
+    def _stored(self, name: str, values: list[Any]) -> list[Any]:
+        if name not in self.types:
+            return values
+        return [value.to_stored() if isinstance(value, UserType) else value for value in values]
+
     def _check_names(self, returned: list[str]) -> None:
         missing = [repr(name) for name in self.names if name not in returned]
-        extra = [repr(name) for name in returned if name not in self.names]
+        extra = [repr(name) for name in returned if name not in self.names and name not in self.others]
         twice = [repr(name) for name in self.names if returned.count(name) > 1]
         for names, fault in ((missing, "returned no column"), (extra, "returned a column"), (twice, "returned twice")):
             if names:

@@ -33,17 +33,29 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from unshuffle.catalog.files import for_spark, from_root
-from unshuffle.catalog.schema import Column
+from unshuffle.catalog.schema import Column, DataType
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.catalog.types import sql_name
+from unshuffle.catalog.user_types import mark_of
 from unshuffle.errors import InternalError, Source, Span, UserCodeProblem
-from unshuffle.operators import Aggregator, Combiner, Extractor, Processor, Reducer, UserOperator
+from unshuffle.operators import Aggregator, Combiner, Extractor, Processor, Reducer, UserOperator, UserType
 from unshuffle.plan.expressions import Ref, SortKey
-from unshuffle.plan.logical import Combine, FileTarget, Process, Reduce, Scan, Script, UserClass
+from unshuffle.plan.logical import (
+    Combine,
+    FileTarget,
+    Process,
+    Reduce,
+    Scan,
+    Script,
+    UserClass,
+    UserFunction,
+    expressions_of,
+)
+from unshuffle.plan.user_code import user_functions_in
 from unshuffle.spark.columns import sort_column
 from unshuffle.spark.udf import worker
 from unshuffle.spark.udf.user_code import Code, Produced
-from unshuffle.user_classes import found_in, load
+from unshuffle.user_classes import found_in, load, load_type, make
 
 _Batches = Iterator[pa.RecordBatch]
 _PICKLING = Lock()  # the modules that are pickled by value are registered for all threads
@@ -61,7 +73,7 @@ def reduce(frame: DataFrame, node: Reduce, *, layout: Sequence[str] = ()) -> Dat
     Spark exchanges and sorts rows unless it knows that they are grouped already. `layout` names columns of the frame that
     the keys determine and by which Spark knows the partitioning (a partition number). They are added to the keys.
     """
-    code = code_of(node.user_class, Reducer)
+    code = code_of(node.user_class, Combiner if node.parts else Reducer)
     keys = [col(name) for name in (*layout, *(key.spark_name for key in node.keys))]
     if node.presort:
         order = Window.partitionBy(*keys).orderBy(*map(_sort_column, node.presort))
@@ -73,12 +85,22 @@ def reduce(frame: DataFrame, node: Reduce, *, layout: Sequence[str] = ()) -> Dat
         if given in node.keys and made.type == given.type and not _has_no_exact_equality(given.type)
     )
     keyed = tuple(key.name for key in node.keys)
-    run = worker.reduce(
-        code, input_of(node.child.columns), _produced(code, node.columns), keyed, bool(node.presort), constant
-    )
+    produced = _produced(code, node.columns)
+    if node.parts:
+        first = len(keyed) + 1
+        names = [column.spark_name for column in node.child.columns]
+        types = _types_of_parts(node, node.child.columns[first:])
+        run = worker.combine_parts(code, names[:first], names[first:], node.parts, keyed, types, produced)
+    else:
+        run = worker.reduce(code, input_of(node.child.columns), produced, keyed, bool(node.presort), constant)
     function = shipped(run, node.user_class)
     function.__annotations__ = {"batches": Iterator[pa.RecordBatch], "return": Iterator[pa.RecordBatch]}
     return frame.groupBy(*keys).applyInArrow(function, ddl(node.columns))
+
+
+def _types_of_parts(node: Reduce, columns: Sequence[Column]) -> list[dict[str, type[UserType]]]:
+    of_columns = iter(columns)
+    return [types_of([(name, next(of_columns).type) for name in part]) for part in node.parts]
 
 
 def combine(
@@ -111,11 +133,12 @@ def extract(spark: SparkSession, node: Scan) -> DataFrame:
     files = reader.load(for_spark(node.files.paths))
     paths = files.select("path")
     local = all(file.startswith("file:") for file in files.inputFiles())
-    run = worker.extract(code, _produced(code, node.columns))
+    declared = frozenset(make(user_class, code.loaded).produces())
+    run = worker.extract(code, replace(_produced(code, node.columns), others=declared))
     return (paths if local else files.select("path", "content")).mapInArrow(shipped(run, user_class), ddl(node.columns))
 
 
-def register_aggregator(spark: SparkSession, name: str, cls: type[Aggregator], returns_spark_type: str) -> None:
+def register_aggregator(spark: SparkSession, name: str, cls: type[Aggregator], returns_spark_type: str) -> UserFunction:
     """Registers an aggregate function for the session's queries. An instance is made for every group."""
     if not (isinstance(cls, type) and issubclass(cls, Aggregator)):
         raise UserCodeProblem(f"{name}: {cls!r} is not an Aggregator")
@@ -127,7 +150,7 @@ def register_aggregator(spark: SparkSession, name: str, cls: type[Aggregator], r
         raise UserCodeProblem(f"{cls.__name__} cannot be made without arguments: {error}") from error
     use = UserClass(cls.__module__, cls.__qualname__, (), (), (), Source(name, name).span(0, len(name)))
     code = replace(_code(use, cls), where="")
-    payload = pickled(worker.aggregate(code, from_spark_name(returns_spark_type)), use)
+    payload = pickled(worker.aggregate(code, {}, from_spark_name(returns_spark_type)), use)
 
     def run(*columns: pa.Array) -> Any:
         import pickle
@@ -140,6 +163,7 @@ def register_aggregator(spark: SparkSession, name: str, cls: type[Aggregator], r
         )  # it asks for type hints, which cannot express any number of columns
         function = arrow_udf(run, returns_spark_type, ArrowUDFType.GROUPED_AGG)  # type: ignore[call-overload]
     spark.udf.register(name, function)
+    return UserFunction(use, cls, from_spark_name(returns_spark_type), cls.deterministic)
 
 
 def spans_of(script: Script) -> dict[str, Span]:
@@ -152,7 +176,7 @@ def spans_of(script: Script) -> dict[str, Span]:
             case Scan(files=files) if isinstance(files.format, UserClass):
                 uses.append(files.format)
             case _:
-                pass
+                uses += (each.use for expression in expressions_of(node) for each in user_functions_in(expression))
     for output in script.outputs:
         if isinstance(output.target, FileTarget) and isinstance(output.target.format, UserClass):
             uses.append(output.target.format)
@@ -168,7 +192,24 @@ def code_of(user_class: UserClass, base: type[UserOperator]) -> Code:
 
 def input_of(columns: Iterable[Column]) -> worker.InputColumns:
     columns = tuple(columns)
-    return worker.InputColumns(tuple(c.spark_name for c in columns), tuple(c.name for c in columns))
+    return worker.InputColumns(
+        tuple(c.spark_name for c in columns),
+        tuple(c.name for c in columns),
+        types_of((c.name, c.type) for c in columns),
+    )
+
+
+def types_of(columns: Iterable[tuple[str, DataType]]) -> dict[str, type[UserType]]:
+    """The classes of the columns that have a type of the user's."""
+    types: dict[str, type[UserType]] = {}
+    for name, type in columns:
+        mark = mark_of(type)
+        if mark is not None:
+            span = Source(mark.name, mark.name).span(0, len(mark.name))
+            found = load_type(UserClass(mark.module, mark.name, (), (), mark.folders, span))
+            assert found is not None
+            types[name] = found
+    return types
 
 
 def shipped(run: Callable[..., Any], user_class: UserClass) -> Callable[[_Batches], _Batches]:
@@ -252,11 +293,18 @@ def _code(user_class: UserClass, loaded: type[UserOperator]) -> Code:
 
 
 def _produced(code: Code, columns: Sequence[Column]) -> Produced:
-    schema = cast(StructType, StructType.fromDDL(ddl(columns)))
+    types = tuple(column.type for column in columns)
+    wire = wire_schema([(column.spark_name, column.type) for column in columns])
+    marked = frozenset(column.name for column in columns if mark_of(column.type) is not None)
+    return Produced(code, tuple(column.name for column in columns), types, wire, marked)
+
+
+def wire_schema(columns: Sequence[tuple[str, DataType]]) -> pa.Schema:
+    """The Arrow schema in which Spark expects columns."""
+    text = ", ".join(f"`{name}` {sql_name(type)}" for name, type in columns)
     # Before Spark 4.3 the time zone is not a parameter, and is UTC.
     zone: Any = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
-    types = tuple(column.type for column in columns)
-    return Produced(code, tuple(column.name for column in columns), types, to_arrow_schema(schema, **zone))
+    return to_arrow_schema(cast(StructType, StructType.fromDDL(text)), **zone)
 
 
 def _sort_column(key: SortKey) -> SparkColumn:

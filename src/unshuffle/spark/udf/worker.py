@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import itertools
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -18,11 +19,22 @@ import pyarrow.compute as pc
 
 from unshuffle.catalog.types import spark_name
 from unshuffle.frozen import dataclass
-from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer
-from unshuffle.spark.udf.user_code import Batches, Code, Produced, converts
+from unshuffle.operators import Aggregator, Combiner, Extractor, Outputter, Processor, Reducer, Row, UserType
+from unshuffle.spark.udf.user_code import Batches, Code, Produced, converts, fits
 
 ROW_NUMBER = "_unshuffle_row"  # the number of a row in its group
 _CHUNK = 1 << 20  # bytes of an output file in a row
+
+
+Types = Mapping[str, type[UserType]]  # of the columns that have a type of the user's
+
+
+def rows_of(data: pa.RecordBatch | pa.Table, types: Types) -> list[Row]:
+    rows: list[Row] = data.to_pylist()
+    for name in types.keys() & set(data.schema.names):
+        for row in rows:
+            row[name] = None if row[name] is None else types[name].from_stored(row[name])
+    return rows
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,11 @@ class InputColumns:
 
     spark_names: tuple[str, ...]
     names: tuple[str, ...]
+    types: Types = field(default_factory=dict)
+
+    def rows(self, plain: pa.RecordBatch | pa.Table) -> list[Row]:
+        """Plain data as dictionaries, with instances of the user's types."""
+        return rows_of(plain, self.types)
 
     def plain(self, data: pa.RecordBatch | pa.Table) -> Any:
         return data.select(list(self.spark_names)).rename_columns(list(self.names))
@@ -54,7 +71,7 @@ def process(code: Code, read: InputColumns, produced: Produced) -> Callable[[Bat
                     for result in _results(operator.process(plain)):
                         yield from produced.batches(result)
                 else:
-                    made = (operator.process_row(row) for row in plain.to_pylist())
+                    made = (operator.process_row(row) for row in read.rows(plain))
                     yield from produced.rows(itertools.chain.from_iterable(made))
 
     return run
@@ -79,11 +96,11 @@ def reduce(
             plain = (read.plain(batch) for batch in (_in_order(batches) if is_numbered else batches))
             first = next(plain)
             group = itertools.chain((first,), plain)
-            key = first.select(list(keys)).slice(0, 1).to_pylist()[0]
+            key = read.rows(first.select(list(keys)).slice(0, 1))[0]
             if code.form == "reduce":
                 results = produced.batches(operator.reduce(pa.Table.from_batches(group)))
             else:
-                rows = (row for batch in group for row in batch.to_pylist())
+                rows = (row for batch in group for row in read.rows(batch))
                 results = produced.rows(operator.reduce_rows(key, rows))
             for result in results:
                 for column, of in constant:
@@ -135,10 +152,44 @@ def combine(
                 results = produced.batches(operator.combine(ours, theirs))
             else:
                 side, names = (ours, left_keys) if ours.num_rows else (theirs, right_keys)
-                values = side.select(list(names)).slice(0, 1).to_pylist()[0]
+                values = (left if side is ours else right).rows(side.select(list(names)).slice(0, 1))[0]
                 key = {name: values[own] for name, own in zip(left_keys, names, strict=True)}
-                results = produced.rows(operator.combine_rows(key, ours.to_pylist(), theirs.to_pylist()))
+                results = produced.rows(operator.combine_rows(key, left.rows(ours), right.rows(theirs)))
             return pa.Table.from_batches(results, produced.wire)
+
+    return run
+
+
+def combine_parts(
+    code: Code,
+    keys: Sequence[str],
+    columns: Sequence[str],
+    parts: Sequence[Sequence[str]],
+    key_names: Sequence[str],
+    types: Sequence[Types],
+    produced: Produced,
+) -> Callable[[Batches], Batches]:
+    """A COMBINE whose inputs come as one, in order. The last of `keys` is the number of the input of each row; `columns` are
+    those of all inputs, `parts` the names of each input's, and `types` the user's types among them."""
+    operators: list[Combiner] = []
+
+    def run(batches: Batches) -> Batches:
+        if not operators:
+            operators.append(code.made())
+        operator = operators[0]
+        with code.guarded():
+            group = pa.Table.from_batches(_in_order(batches))
+            number, inputs, start = group.column(keys[-1]), [], 0
+            for place, names in enumerate(parts):
+                own = list(columns[start : start + len(names)])
+                start += len(names)
+                inputs.append(group.filter(pc.equal(number, place)).select(own).rename_columns(list(names)))
+            if code.form == "combine":
+                yield from produced.batches(operator.combine(*inputs))
+            else:
+                key = group.select(list(keys[:-1])).slice(0, 1).rename_columns(list(key_names))
+                of_inputs = (rows_of(each, types[place]) for place, each in enumerate(inputs))
+                yield from produced.rows(operator.combine_rows(rows_of(key, types[0])[0], *of_inputs))
 
     return run
 
@@ -185,7 +236,7 @@ def output(code: Code, read: InputColumns, note: Callable[[list[int]], None]) ->
                 else:
                     file.write(_bytes(operator.header()))
                     for batch in rows:
-                        file.writelines(_bytes(operator.format_row(row)) for row in batch.to_pylist())
+                        file.writelines(_bytes(operator.format_row(row)) for row in read.rows(batch))
             file.seek(0)
             for piece, ended in _pieces(cast(BinaryIO, file)):
                 yield pa.record_batch({"value": pa.array([piece], pa.binary())})
@@ -212,7 +263,52 @@ def _pieces(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
         yield last, False
 
 
-def aggregate(code: Code, returns: pa.DataType) -> Callable[..., Any]:
+# ----------------------------------------------------------------------------------------------------------- functions
+
+
+def values_of(columns: Sequence[pa.Array], types: Types) -> list[list[Any]]:
+    """The values of each column, with instances of the user's types. `types` are by the places of the columns."""
+    lists: list[list[Any]] = [column.to_pylist() for column in columns]
+    for place, type in types.items():
+        lists[int(place)] = [None if value is None else type.from_stored(value) for value in lists[int(place)]]
+    return lists
+
+
+def call_rows(
+    code: Code, arrow: bool, types: Types, returns: pa.DataType, wire: pa.DataType
+) -> Callable[..., pa.Array]:
+    """A function of the user's over the values of each row or, with `arrow`, over arrays of them."""
+
+    def run(*columns: pa.Array) -> pa.Array:
+        with code.guarded():
+            if not arrow:
+                values = [code.loaded(*row) for row in zip(*values_of(columns, types), strict=True)]
+                return _array_of(code, values, returns, wire)
+            result = code.loaded(*columns)
+            result = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
+            if not isinstance(result, pa.Array):
+                raise code.failed(f"{code.named} returned a {type(result).__name__}, not an Arrow array")
+            if len(result) != len(columns[0]):
+                raise code.failed(f"{code.named} returned {len(result)} values for {len(columns[0])} rows")
+            if not fits(result.type, returns):
+                raise code.failed(_not_declared(code, f"an array of type {result.type}", returns))
+            return result.cast(wire)
+
+    return run
+
+
+def _array_of(code: Code, values: list[Any], returns: pa.DataType, wire: pa.DataType) -> pa.Array:
+    for value in values:
+        if not converts(value, returns):
+            raise code.failed(_not_declared(code, f"{value!r:.80}", returns))
+    return pa.array(values, returns).cast(wire)
+
+
+def _not_declared(code: Code, what: str, returns: pa.DataType) -> str:
+    return f"{code.named} returned {what}, but it is declared to return {spark_name(returns)}"
+
+
+def aggregate(code: Code, types: Types, returns: pa.DataType) -> Callable[..., Any]:
     def run(*columns: pa.Array) -> Any:
         operator: Aggregator = code.made()
         with code.guarded():
@@ -220,14 +316,28 @@ def aggregate(code: Code, returns: pa.DataType) -> Callable[..., Any]:
                 result = operator.aggregate(*columns)
             else:
                 state = operator.initialize()
-                for values in zip(*(column.to_pylist() for column in columns), strict=True):
+                for values in zip(*values_of(columns, types), strict=True):
                     state = operator.accumulate(state, *values)
                 result = operator.evaluate(state)
             result = result.as_py() if isinstance(result, pa.Scalar) else result
             if not converts(result, returns):
-                raise code.failed(
-                    f"{code.named} returned {result!r:.80}, but it is declared to return {spark_name(returns)}"
-                )
+                raise code.failed(_not_declared(code, f"{result!r:.80}", returns))
             return result
+
+    return run
+
+
+def aggregate_lists(
+    code: Code, types: Types, returns: pa.DataType, wire: pa.DataType
+) -> Callable[[pa.Array], pa.Array]:
+    """An aggregate over lists. The rows of a list are structs with a field for each argument."""
+    of_group = aggregate(code, types, returns)
+
+    def run(lists: pa.Array) -> pa.Array:
+        results = []
+        for each in lists:
+            rows = each.values
+            results.append(of_group(*(rows.field(i) for i in range(rows.type.num_fields))))
+        return pa.array(results, returns).cast(wire)
 
     return run

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
 
 from unshuffle.catalog.schema import DataType
-from unshuffle.errors import NameProblem, TypeProblem
+from unshuffle.errors import NameProblem, Span, TypeProblem
+from unshuffle.language.bind.expressions.macros import expanded
 from unshuffle.language.bind.queries.unsupported import NotUnderstood
 from unshuffle.plan.expressions import (
     AggregateCall,
@@ -16,15 +18,20 @@ from unshuffle.plan.expressions import (
     Expression,
     Lambda,
     Literal,
+    Opaque,
+    OpaqueAggregate,
+    Ref,
     Template,
     Variable,
     WindowCall,
     is_aggregate,
+    walk,
 )
 from unshuffle.plan.functions import signatures
 from unshuffle.plan.functions.aggregates import aggregate_facts
 from unshuffle.plan.functions.signatures import Function, Kind
 from unshuffle.plan.functions.windows import OFFSETS
+from unshuffle.plan.logical import UserFunction
 from unshuffle.plan.sql import to_sql
 
 if TYPE_CHECKING:
@@ -50,7 +57,76 @@ def transform(binder: ExpressionBinder, node: exp.Expr) -> Expression:
 
 
 def named_call(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+    if node.name.lower() in binder.query.macros:
+        return binder.bind(expanded(binder.query, node))
+    own = user_function(binder, node.name, node)
+    if own is not None:
+        return user_call(binder, own, node.name, list(node.expressions), node)
     return bind_call(binder, node.name, list(node.expressions), node)
+
+
+def user_function(binder: ExpressionBinder, name: str, node: exp.Expr) -> UserFunction | None:
+    """The function of the user's that a name without a module means. A function of Spark hides it."""
+    if signatures.find(name) is not None or name.lower() in _SWAPPED:
+        return None
+    registered = binder.query.environment.function(name)
+    return registered or binder.query.modules.unqualified_function(name, binder.query.name_span(node))
+
+
+def user_call(
+    binder: ExpressionBinder, function: UserFunction, name: str, arguments: list[exp.Expr], node: exp.Expr
+) -> Expression:
+    """A call of a function or an aggregate of the user's, by the name that the query has for it."""
+    span = binder.query.name_span(node)
+    distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
+    if distinct:
+        arguments = [*arguments[0].expressions, *arguments[1:]]
+    if any(isinstance(argument, (*_NOT_EXPRESSIONS, exp.Lambda)) for argument in arguments):
+        raise TypeProblem(f"{name} takes values", binder.query.span(node), "pass columns or expressions of columns")
+    if not arguments:
+        raise TypeProblem(f"{name} needs at least one argument", span)
+    _check_arguments(function, name, len(arguments), span)
+    bound = tuple(_value_or_row(binder, argument) for argument in arguments)
+    number = binder.query.modules.number(function)
+    if not function.is_aggregate:
+        if distinct:
+            raise TypeProblem(f"DISTINCT has no meaning in {name}", binder.query.span(node))
+        return Opaque(number, name, function, bound, function.returns, True, function.deterministic)
+    if any(is_aggregate(argument) for argument in bound):
+        message = f"{name} cannot take another aggregate as its argument"
+        raise TypeProblem(message, binder.query.span(node), "aggregate in a sub-query first")
+    opaque = OpaqueAggregate(number, function, keeps_object=True, is_python=True)
+    return AggregateCall(name, bound, function.returns, distinct, deterministic=function.deterministic, opaque=opaque)
+
+
+def _value_or_row(binder: ExpressionBinder, argument: exp.Expr) -> Expression:
+    """A rowset's name in place of a column's stands for its whole row, a struct: `p(R)`."""
+    if isinstance(argument, exp.Column) and not argument.table and binder.scope.has_qualifier(argument.name):
+        is_column = binder.scope.find([argument.name], binder.query.span(argument)) is not None
+        if not is_column and argument.name.lower() not in binder.aliases:
+            visible = binder.scope.star(argument.name)
+            parts = [part for each in visible for part in (Literal(each.name, pa.string()), Ref(each.column))]
+            return Call("struct", tuple(parts), None)
+    return binder.bind(argument)
+
+
+def _check_arguments(function: UserFunction, name: str, count: int, span: Span) -> None:
+    called = function.loaded
+    if function.is_aggregate:
+        form = called.form()
+        called, count = getattr(called, form), count + (1 if form == "aggregate" else 2)  # self, and the state
+    try:
+        signature(called).bind(*[None] * count)
+    except TypeError as error:
+        raise TypeProblem(f"{name} cannot be called so: {error}", span) from None
+
+
+def is_unrepeatable(expression: Expression) -> bool:
+    """Does the expression call a function of the user's that must be called once, where the query says?"""
+    return any(
+        isinstance(part, Opaque) and isinstance(part.code, UserFunction) and not part.deterministic
+        for part in walk(expression)
+    )
 
 
 def quantifier_call(binder: ExpressionBinder, node: exp.Expr) -> Expression:
@@ -65,7 +141,7 @@ def call_without_parentheses(binder: ExpressionBinder, node: exp.Expr) -> Expres
 
 
 def _function(binder: ExpressionBinder, name: str, node: exp.Expr) -> Function:
-    function = signatures.find(name) or binder.query.environment.function(name)
+    function = signatures.find(name)
     if function is None and binder.query.environment.has_function(name):
         raise NotUnderstood(f"{name}, a function of the Spark session")
     if function is None:
@@ -253,7 +329,7 @@ def _windowed_call(binder: ExpressionBinder, node: exp.Expr) -> AggregateCall | 
     ignore_nulls = False
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
         ignore_nulls, node = isinstance(node, exp.IgnoreNulls), node.this
-    if isinstance(node, exp.Anonymous):
+    if isinstance(node, exp.Anonymous) and user_function(binder, node.name, node) is None:
         function = _function(binder, node.name, node)
         if function.kind is Kind.WINDOW and ignore_nulls:
             raise NotUnderstood("IGNORE NULLS in a window")

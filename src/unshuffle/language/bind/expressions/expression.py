@@ -19,7 +19,7 @@ from unshuffle.catalog.types import spark_name
 from unshuffle.errors import NameProblem, Span, TypeProblem
 from unshuffle.frozen import dataclass
 from unshuffle.language.bind.environment import Environment
-from unshuffle.language.bind.expressions import literals, operators, own_syntax, predicates
+from unshuffle.language.bind.expressions import literals, members, operators, own_syntax, predicates
 from unshuffle.language.bind.expressions.call import (
     WITHOUT_PARENTHESES,
     call_without_parentheses,
@@ -33,8 +33,10 @@ from unshuffle.language.bind.expressions.call import (
 )
 from unshuffle.language.bind.queries.scope import Scope
 from unshuffle.language.bind.queries.unsupported import NotUnderstood
+from unshuffle.language.bind.user_modules import UserModules
 from unshuffle.language.parse.dialect import AmbiguousPipes, Pipes, ScopeDialect
 from unshuffle.language.parse.parameters import Parameters
+from unshuffle.language.parse.preprocess import Macro
 from unshuffle.plan.expressions import (
     Expression,
     Field,
@@ -53,6 +55,8 @@ class QueryContext(Protocol):
 
     environment: Environment
     parameters: Parameters
+    modules: UserModules
+    macros: Mapping[str, Macro]
 
     def span(self, node: exp.Expr) -> Span: ...
 
@@ -124,7 +128,7 @@ class ExpressionBinder:
 
     def _fields(self, operand: Expression, fields: tuple[str, ...], node: exp.Expr) -> Expression:
         for name in fields:
-            operand = self._field(operand, name, node)
+            operand = self._member(operand, name, node)
         return operand
 
     def _field(self, operand: Expression, name: str, node: exp.Expr) -> Expression:
@@ -141,9 +145,17 @@ class ExpressionBinder:
         return Field(operand, name, by_name[name.lower()])
 
     def _dot(self, node: exp.Expr) -> Expression:
-        if not isinstance(node.expression, exp.Identifier):
+        if isinstance(node.expression, exp.Identifier):
+            operand = self.bind(node.this)
+            return self._member(operand, node.expression.name, node)
+        if not isinstance(node.expression, exp.Anonymous):
             raise NotUnderstood("a function with a qualified name")
-        return self._field(self.bind(node.this), node.expression.name, node)
+        return members.qualified_call(self, node)
+
+    def _member(self, operand: Expression, name: str, node: exp.Expr) -> Expression:
+        """A field of a struct, or a property such as `.Length`."""
+        made = members.bound_property(self, operand, name, node)
+        return made if made is not None else self._field(operand, name, node)
 
     # --- anything else
 
@@ -173,6 +185,7 @@ class ExpressionBinder:
 _BINDABLE = (
     exp.Column,
     exp.Anonymous,
+    exp.Dot,
     exp.Binary,
     exp.Paren,
     exp.Cast,

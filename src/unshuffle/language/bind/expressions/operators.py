@@ -105,8 +105,9 @@ def pipes(binder: ExpressionBinder, node: exp.Expr) -> Expression:
 
 
 def ambiguous_pipes(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+    as_or = node.expression
     try:
-        parts = [binder.bind(part) for part in node.expression.flatten(unnest=False)]
+        parts = [binder.bind(part) for part in (as_or.flatten(unnest=False) if isinstance(as_or, exp.Or) else [as_or])]
     except TypeProblem:
         parts = []
     if parts and all(part.type == BOOLEAN for part in parts):

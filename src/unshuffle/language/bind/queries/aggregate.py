@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from unshuffle.catalog.schema import Column
 from unshuffle.errors import TypeProblem
+from unshuffle.language.bind.expressions.call import is_unrepeatable
 from unshuffle.language.bind.queries.unsupported import NotUnderstood
 from unshuffle.plan.column_naming import unnamed
 from unshuffle.plan.expressions import (
@@ -46,19 +47,19 @@ class Aggregation:
         if sets is not None and sum(not isinstance(key, Ref) for key in keys) > 1:
             raise NotUnderstood("grouping sets of several expressions")  # they may be one to Spark: `a + b` and `b + a`
         self._query, self._select, self._sets = query, select, sets
-        computed = [(query.numbers.new(_key_name(k), k.type), k) for k in keys if not isinstance(k, Ref)]
+        computed: list[tuple[Column, Expression]] = []
+        computed += ((query.numbers.new(_key_name(k), k.type), k) for k in keys if not isinstance(k, Ref))
+        self._computed = computed
         self._inputs: dict[Expression, Column] = {k: k.column for k in keys if isinstance(k, Ref)}
         self._inputs.update({k: column for column, k in computed})
         self._inputs = {k: self._inputs[k] for k in keys}
-        if computed:
-            child = Project(child, (*((c, Ref(c)) for c in child.columns), *computed))
         self._child = child
         # Keys of grouping sets are new columns in the output, NULL in the sets without them.
         self._keys: dict[Expression, Column] = (
             self._inputs if sets is None else {k: query.numbers.like(c, nullable=True) for k, c in self._inputs.items()}
         )
         self._aggregates: dict[AggregateCall, Column] = {}
-        self._available = set(child.columns)
+        self._available = {*child.columns, *(column for column, _ in computed)}
 
     def __call__(self, expression: Expression) -> Expression:
         if expression in self._keys:
@@ -90,10 +91,20 @@ class Aggregation:
                 return map_operands(expression, self)
 
     def _aggregate(self, call: AggregateCall) -> Column:
+        if any(map(is_unrepeatable, call.arguments)):
+            call = replace(call, arguments=tuple(map(self._called_before, call.arguments)))
         if call not in self._aggregates:
             nullable = not call.facts.never_null
             self._aggregates[call] = self._query.numbers.new(call.function, call.type, nullable)
         return self._aggregates[call]
+
+    def _called_before(self, argument: Expression) -> Expression:
+        """Spark aggregates no value of a function that is not deterministic: it is computed before."""
+        if not is_unrepeatable(argument):
+            return argument
+        column = self._query.numbers.new(_key_name(argument), argument.type)
+        self._computed.append((column, argument))
+        return Ref(column)
 
     def _ungrouped(self, column: Column) -> TypeProblem | NotUnderstood:
         if any(not isinstance(key, Ref) for key in self._keys):
@@ -109,11 +120,14 @@ class Aggregation:
 
     def plan(self) -> Plan:
         aggregates = tuple((column, call) for call, column in self._aggregates.items())
+        child = self._child
+        if self._computed:
+            child = Project(child, (*((c, Ref(c)) for c in child.columns), *self._computed))
         if self._sets is None:
-            return GroupBy(self._child, tuple(self._inputs.values()), aggregates)
+            return GroupBy(child, tuple(self._inputs.values()), aggregates)
         pairs = tuple((self._keys[k], self._inputs[k]) for k in self._inputs)
         sets = tuple(tuple(self._inputs[k] for k in s) for s in self._sets)
-        return GroupingSets(self._child, pairs, sets, aggregates)
+        return GroupingSets(child, pairs, sets, aggregates)
 
 
 def _key_name(expression: Expression) -> str:

@@ -15,7 +15,8 @@ from unshuffle.language.bind.queries import unsupported
 from unshuffle.language.bind.queries.joins import bind_join
 from unshuffle.language.bind.queries.scope import Scope
 from unshuffle.language.bind.queries.unsupported import NotUnderstood
-from unshuffle.language.parse.dialect import StreamTable
+from unshuffle.language.parse.dialect import OperatorTable, StreamTable
+from unshuffle.language.parse.statements import Argument
 from unshuffle.plan.expressions import Expression
 from unshuffle.plan.logical import Join, Plan, Values
 
@@ -58,9 +59,9 @@ def bind_relation(query: QueryBinder, node: exp.Expr, base: Scope) -> tuple[Plan
         if node.args.get(clause):
             raise unsupported.clause(clause)
     if isinstance(node, exp.Table):
-        if not isinstance(node.this, exp.Identifier):
-            raise NotUnderstood("a table function")
-        plan, scope = _aliased(query, node, bind_name(query, node), node.name, base)
+        plan, scope = _aliased(query, node, bind_name(query, node), node.this.name, base)
+    elif isinstance(node, OperatorTable):
+        plan, scope = _aliased(query, node, bind_operator(query, node), None, base)
     elif isinstance(node, StreamTable):
         plan, scope = _aliased(query, node, query.stream(node.name, query.span(node)), None, base)
     elif isinstance(node, exp.Values):
@@ -80,11 +81,32 @@ def bind_relation(query: QueryBinder, node: exp.Expr, base: Scope) -> tuple[Plan
 
 
 def bind_name(query: QueryBinder, node: exp.Table) -> Plan:
-    """One more use of a rowset that is named: a WITH query first, then what the script and the session know."""
+    """One more use of a rowset that is named: a WITH query first, then what the script and the session know. A name with
+    arguments is a view."""
+    if isinstance(node.this, exp.Anonymous):
+        arguments = [_view_argument(query, each) for each in node.this.expressions]
+        called = query.view(node.this.name, arguments, query.span(node))
+        if called is not None:
+            return called
+    if not isinstance(node.this, exp.Identifier):
+        raise NotUnderstood("a table function")
     parts = [part.name for part in node.parts]
     if len(parts) == 1 and parts[0].lower() in query.ctes:
         return query.ctes[parts[0].lower()]()
     return query.table(parts, query.span(node.this))
+
+
+def bind_operator(query: QueryBinder, node: OperatorTable) -> Plan:
+    """A PROCESS, REDUCE, COMBINE or EXTRACT."""
+    return query.operator(node.args["body"], query.span(node))
+
+
+def _view_argument(query: QueryBinder, node: exp.Expr) -> Argument:
+    if isinstance(node, exp.EQ) and isinstance(node.this, exp.Column):
+        return Argument(node.this.name, node.expression, query.span(node))
+    if isinstance(node, exp.PropertyEQ | exp.Kwarg):
+        return Argument(node.this.name, node.expression, query.span(node))
+    return Argument(None, node, query.span(node))
 
 
 def _alias(query: QueryBinder, node: exp.Expr, plan: Plan) -> tuple[str, list[str] | None]:

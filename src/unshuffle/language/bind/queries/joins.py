@@ -12,6 +12,7 @@ from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.type_coercion import common_type
 from unshuffle.errors import TypeProblem
+from unshuffle.language.bind.expressions.call import is_unrepeatable
 from unshuffle.language.bind.expressions.expression import ExpressionBinder
 from unshuffle.language.bind.queries.scope import Scope, Visible
 from unshuffle.language.bind.queries.unsupported import NotUnderstood
@@ -55,6 +56,10 @@ def bind_join(
             raise TypeProblem(
                 "a join condition cannot hold an aggregate or window function", query.span(node.args["on"])
             )
+        if is_unrepeatable(condition):
+            message = "a function that is not declared deterministic cannot stand in ON"
+            hint = "compute it in a SELECT before, or declare it with @unshuffle.function(..., deterministic=True)"
+            raise TypeProblem(message, query.span(node.args["on"]), hint)
     plan: Plan = Join(kind, left_plan, right_plan, condition)
     if kind in (JoinKind.SEMI, JoinKind.ANTI):
         return plan, left_scope

@@ -11,7 +11,7 @@ rowsets it reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
 from sqlglot import exp
@@ -29,7 +29,10 @@ from unshuffle.language.bind.queries.select import SelectBinder
 from unshuffle.language.bind.queries.set_operations import bind_set_operation
 from unshuffle.language.bind.queries.spark_fallback import leave_to_spark
 from unshuffle.language.bind.queries.unsupported import NotUnderstood
+from unshuffle.language.bind.user_modules import UserModules
 from unshuffle.language.parse.parameters import Parameters, constant
+from unshuffle.language.parse.preprocess import Macro
+from unshuffle.language.parse.statements import Argument, Body
 from unshuffle.plan.expressions import Expression, Ref, SortKey
 from unshuffle.plan.logical import (
     Limit,
@@ -42,6 +45,8 @@ from unshuffle.plan.logical import (
 Relation = Callable[[], Plan]  # the plan of one more use of a named rowset
 Tables = Callable[[Sequence[str], Span], Plan]
 Streams = Callable[[str, Span], Plan]
+ViewCalls = Callable[[str, Sequence[Argument], Span], Plan | None]
+Operators = Callable[[Body, Span], Plan]
 
 
 @dataclass(slots=True)
@@ -56,6 +61,10 @@ class QueryBinder:
     table: Tables  # a rowset or table by name, for one more use; raises if there is none
     stream: Streams
     share: Callable[[str, Plan], Relation]  # a rowset that may be used more than once
+    modules: UserModules
+    view: ViewCalls  # one more use of a view with arguments; None if there is no such view
+    operator: Operators  # a PROCESS, REDUCE, COMBINE or EXTRACT in a FROM clause
+    macros: Mapping[str, Macro] = field(default_factory=dict)
     ctes: dict[str, Relation] = field(default_factory=dict)
 
     # --- positions

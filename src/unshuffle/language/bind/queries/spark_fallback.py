@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from unshuffle.errors import UserError
-from unshuffle.language.bind.queries.from_clause import bind_name
-from unshuffle.language.parse.dialect import ScopeDialect, StreamTable, read_pipes_as_spark
+from unshuffle.language.bind.queries.from_clause import bind_name, bind_operator
+from unshuffle.language.bind.queries.unsupported import NotUnderstood
+from unshuffle.language.parse.dialect import OperatorTable, ScopeDialect, StreamTable, read_pipes_as_spark
 from unshuffle.plan.logical import Foreign, Plan
 from unshuffle.plan.sql import literal
 
@@ -25,15 +26,20 @@ def leave_to_spark(query: QueryBinder, node: exp.Expr, reason: str) -> Plan:
     copied = _with_parameter_values(query, read_pipes_as_spark(node.copy()))
     inputs: list[tuple[str, Plan]] = []
     cte_names = {cte.alias.lower() for cte in copied.find_all(exp.CTE)}
-    tables: list[exp.Table | StreamTable] = list(copied.find_all(exp.Table, StreamTable))
+    tables: list[exp.Table | StreamTable | OperatorTable] = list(copied.find_all(exp.Table, StreamTable, OperatorTable))
     for table in tables:
         name = f"input_{len(inputs) + 1}"
         if isinstance(table, StreamTable):
             plan, alias = query.stream(table.name, query.span(table)), None
-        elif not isinstance(table.this, exp.Identifier) or table.name.lower() in cte_names:
+        elif isinstance(table, OperatorTable):
+            plan, alias = bind_operator(query, table), None
+        elif isinstance(table.this, exp.Identifier) and table.name.lower() in cte_names:
             continue
         else:
-            plan, alias = bind_name(query, table), table.name
+            try:
+                plan, alias = bind_name(query, table), table.this.name
+            except NotUnderstood:
+                continue
         inputs.append((name, plan))
         table.replace(_renamed(table, name, alias))
     sql = copied.sql(dialect=ScopeDialect)
@@ -56,9 +62,9 @@ def _with_parameter_values(query: QueryBinder, tree: exp.Expr) -> exp.Expr:
     return substituted
 
 
-def _renamed(table: exp.Table | StreamTable, name: str, alias: str | None) -> exp.Table:
+def _renamed(table: exp.Table | StreamTable | OperatorTable, name: str, alias: str | None) -> exp.Table:
     """The same rowset by the name that Spark will know it by. Columns stay qualified by the name in the query."""
-    kept = {key: value for key, value in table.args.items() if key not in ("this", "db", "catalog")}
+    kept = {key: value for key, value in table.args.items() if key not in ("this", "db", "catalog", "body")}
     renamed = exp.Table(this=exp.to_identifier(name), **kept)
     if alias and not renamed.args.get("alias"):
         renamed.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -10,7 +11,8 @@ from unshuffle.catalog.schema import Column, Dependency, Key
 from unshuffle.catalog.type_names import from_spark_name
 from unshuffle.errors import NameProblem, TypeProblem
 from unshuffle.language.bind.queries.scope import Scope
-from unshuffle.language.parse.statements import ColumnSpec, Depends, Name, SortColumn
+from unshuffle.language.bind.user_modules import UserModules
+from unshuffle.language.parse.statements import ColumnSpec, Depends, Name, SortColumn, Text, Using
 from unshuffle.plan.expressions import Ref, SortKey
 from unshuffle.plan.logical import Plan, Project
 
@@ -25,14 +27,32 @@ def find_column(name: Name, columns: Sequence[Column]) -> Column:
     raise Scope.of(columns, None).unknown([name.text], name.span)
 
 
-def declared_type(spec: ColumnSpec) -> pa.DataType | None:
+def declared_type(spec: ColumnSpec, modules: UserModules) -> pa.DataType | None:
     """The type in `name:type`, if there is one."""
-    if spec.type is None:
+    return None if spec.type is None else type_named(spec.type, modules)
+
+
+def type_named(text: Text, modules: UserModules) -> pa.DataType:
+    """A type by its name: Spark's, SCOPE's or the user's. Values of every type may be NULL, so `int?` is `int`."""
+    name = text.value.replace("?", "").strip()
+    try:
+        return from_spark_name(name)
+    except ValueError as error:
+        own = modules.type(name, text.span) if re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name) else None
+        if own is None:
+            raise TypeProblem(str(error), text.span) from None
+        return own
+
+
+def produced_type(produces: Mapping[str, str], name: Name, using: Using | None) -> pa.DataType | None:
+    """The type that a class says a column has, if it does."""
+    found = next((type for column, type in produces.items() if column.lower() == name.text.lower()), None)
+    if found is None or using is None:
         return None
     try:
-        return from_spark_name(spec.type.value)
+        return from_spark_name(found)
     except ValueError as error:
-        raise TypeProblem(str(error), spec.type.span) from None
+        raise TypeProblem(f"{using.name}.produces() gives {name.text!r} an unknown type: {error}", using.span) from None
 
 
 def sort_keys(orders: Sequence[SortColumn], columns: Sequence[Column]) -> tuple[SortKey, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,11 +13,12 @@ from unshuffle.catalog.schema import Column, Dependency, Key
 from unshuffle.declarations import DeclaredConstraint, has_parts
 from unshuffle.errors import FileProblem, NameProblem, Span, TypeProblem, did_you_mean
 from unshuffle.language.bind.context import BindingContext
-from unshuffle.language.bind.statements.columns import constraints, declared_type, find_column
+from unshuffle.language.bind.statements import formats
+from unshuffle.language.bind.statements.columns import constraints, declared_type, find_column, produced_type
 from unshuffle.language.bind.statements.part_conditions import bind_parts
 from unshuffle.language.bind.statements.paths import InputPath, input_path
 from unshuffle.language.bind.statements.stored_data import StoredData
-from unshuffle.language.bind.statements.using import bind_format_or_class
+from unshuffle.language.bind.statements.using import bind_format_or_operator
 from unshuffle.language.parse.statements import ExtractBody, Name
 from unshuffle.plan.expressions import Cast, Ref
 from unshuffle.plan.facts import facts_of
@@ -27,22 +28,50 @@ from unshuffle.properties.layouts.propagate import through_project
 
 def bind_extract(context: BindingContext, stored: StoredData, node: ExtractBody, label: str) -> Plan:
     where = input_path(node.path, context.parameters)
-    format = bind_format_or_class(context, node.using, "extractor")
+    if node.using is None:
+        name = formats.of_files(files.scanned_files(where.paths, where.base))
+        if name is None:
+            hint = f"write USING with one of {', '.join(formats.NAMES)}, or with a class of yours"
+            raise FileProblem(f"the format of {where.shown!r} is not known", node.path.span, hint)
+        return _extracted(context, stored, node, where, Format(name), {}, label)
+    format, produces = bind_format_or_operator(context, node.using, "extractor")
+    return _extracted(context, stored, node, where, format, produces, label)
+
+
+def _extracted(
+    context: BindingContext,
+    stored: StoredData,
+    node: ExtractBody,
+    where: InputPath,
+    format: Format | UserClass,
+    produces: Mapping[str, str],
+    label: str,
+) -> Plan:
     if isinstance(format, Format) and format.name == "Parquet":
         scan = stored.parquet(label, where.paths, where.base, node.path.span)
         return _parquet_columns(context, node, scan, format)
-    return _constrained(context, node, _text_scan(context, node, where, format, label))
+    return _constrained(context, node, _text_scan(context, node, where, format, produces, label))
 
 
 def _text_scan(
-    context: BindingContext, node: ExtractBody, where: InputPath, format: Format | UserClass, label: str
+    context: BindingContext,
+    node: ExtractBody,
+    where: InputPath,
+    format: Format | UserClass,
+    produces: Mapping[str, str],
+    label: str,
 ) -> Scan:
-    """A scan of files that do not tell their columns: the statement does. A column without a type is a string."""
+    """A scan of files that do not tell their columns: the statement does, or the extractor. A column without a type is a
+    string."""
     data_files = files.scanned_files(where.paths, where.base)
     if not data_files:
         raise FileProblem(f"{where.shown!r} holds no files", node.path.span)
     context.inputs.extend(where.paths)
-    columns = tuple(context.numbers.new(c.name.text, declared_type(c) or pa.string()) for c in node.columns)
+    types = [
+        declared_type(c, context.modules) or produced_type(produces, c.name, node.using) or pa.string()
+        for c in node.columns
+    ]
+    columns = tuple(context.numbers.new(c.name.text, type) for c, type in zip(node.columns, types, strict=True))
     if isinstance(format, Format) and format.name == "Text" and [c.type for c in columns] != [pa.string()]:
         span, hint = node.columns[0].name.span, "e.g. EXTRACT line:string"
         raise TypeProblem("Text() reads one column of type string", span, hint)
@@ -61,11 +90,13 @@ def _parquet_columns(context: BindingContext, node: ExtractBody, scan: Scan, for
             hint = did_you_mean(spec.name.text, [c.name for c in scan.columns])
             hint = hint or f"the files hold: {', '.join(c.name for c in scan.columns)}"
             raise NameProblem(f"the files have no column {spec.name.text!r}", spec.name.span, hint)
-        declared = declared_type(spec)
+        declared = declared_type(spec, context.modules)
         if declared is not None and column.type is None:
             column = Column(column.id, column.name, declared, column.nullable)
         elif declared is not None and declared != column.type:
             casts[column] = declared
+        elif declared is not None:
+            column = Column(column.id, column.name, declared, column.nullable)  # it may be a type of the user's
         read.append(column)
     scan = replace(_restricted(scan, read), files=replace(scan.files, format=format))
     return _with_casts(context, node, scan, casts) if casts else _constrained(context, node, scan)

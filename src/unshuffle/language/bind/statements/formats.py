@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from unshuffle.catalog import files
+from unshuffle.catalog.files import DataFile
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import spark_name
 from unshuffle.errors import NameProblem, Span, SyntaxProblem, TypeProblem, did_you_mean
@@ -57,6 +59,28 @@ def find(name: str) -> str | None:
 def by_extension(path: str) -> str:
     """The format of an OUTPUT without USING: by the ending of the path, otherwise Parquet."""
     return _EXTENSIONS.get(os.path.splitext(path)[1].lower(), "Parquet")
+
+
+def of_files(data_files: Sequence[DataFile]) -> str | None:
+    """The format of an EXTRACT without USING: by the ending of the files or, where that says nothing, by how the first one
+    begins. None if neither tells, or if they disagree."""
+    filled = [file for file in data_files if file.size]
+    endings = {_EXTENSIONS.get(_ending(file.path)) for file in data_files}
+    if len(endings) == 1 and (found := endings.pop()) is not None:
+        return found
+    if not filled or any(_ending(file.path) in _EXTENSIONS for file in data_files):
+        return None
+    with files.input_file(filled[0].path) as content:
+        begins = content.read(64).lstrip()
+    if begins.startswith(b"PAR1"):
+        return "Parquet"
+    return "Json" if begins.startswith(b"{") else None
+
+
+def _ending(path: str) -> str:
+    """The ending of a file, without that of its compression."""
+    stem, ending = os.path.splitext(path.lower())
+    return os.path.splitext(stem)[1] if ending in (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate") else ending
 
 
 def options(

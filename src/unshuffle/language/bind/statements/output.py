@@ -11,14 +11,12 @@ from unshuffle.language.bind.context import BindingContext
 from unshuffle.language.bind.statements import formats
 from unshuffle.language.bind.statements.columns import constraints, sort_keys
 from unshuffle.language.bind.statements.paths import substitute
-from unshuffle.language.bind.statements.user_operators import BinderAt, bind_input
 from unshuffle.language.bind.statements.using import bind_format_or_class
 from unshuffle.language.parse import statements
-from unshuffle.plan.logical import FileTarget, Format, Output, StreamTarget
+from unshuffle.plan.logical import FileTarget, Format, Output, Plan, StreamTarget
 
 
-def bind_output(context: BindingContext, binder_at: BinderAt, node: statements.OutputStatement) -> Output:
-    plan, _ = bind_input(binder_at, node.input)
+def bind_output(context: BindingContext, plan: Plan, node: statements.OutputStatement) -> Output:
     path = substitute(node.path, context.parameters)
     if not path.strip("/"):
         raise FileProblem(f"{path!r} is not a path to write to", node.path.span)
@@ -27,17 +25,16 @@ def bind_output(context: BindingContext, binder_at: BinderAt, node: statements.O
     else:
         format = Format(formats.by_extension(path))
     if isinstance(format, Format):
-        formats.check_writable(format, plan.columns, node.input.span)
+        formats.check_writable(format, plan.columns, node.input.span if node.input else node.span)
     return Output(plan, FileTarget(path, format, node.overwrite), node.path.span)
 
 
-def bind_output_stream(context: BindingContext, binder_at: BinderAt, node: statements.OutputStreamStatement) -> Output:
+def bind_output_stream(context: BindingContext, plan: Plan, node: statements.OutputStreamStatement) -> Output:
     from unshuffle.language.bind.statements.sstream import layout_of
     from unshuffle.plan.sstream_output import layout_request_for
     from unshuffle.sstream.layout_request import resolve_layout
     from unshuffle.sstream.store import open_stream
 
-    plan, _ = bind_input(binder_at, node.input)
     keys, dependencies = constraints(node.keys, node.depends, plan.columns)
     target = StreamTarget(
         substitute(node.path, context.parameters),

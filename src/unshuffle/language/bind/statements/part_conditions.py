@@ -122,7 +122,17 @@ def _query_without_tables(context: BindingContext, span: Span) -> QueryBinder:
 
     environment = context.environment
     return QueryBinder(
-        span.source, span, context.numbers, context.parameters, environment, no_rowset, no_rowset, no_rowset
+        span.source,
+        span,
+        context.numbers,
+        context.parameters,
+        environment,
+        no_rowset,
+        no_rowset,
+        no_rowset,
+        context.modules,
+        no_rowset,
+        no_rowset,
     )
 
 

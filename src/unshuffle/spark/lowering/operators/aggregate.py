@@ -15,6 +15,7 @@ from unshuffle.implement.spark_ordering import in_input_order, keeps_objects
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import AggregateCall, Call, Cast, Expression, Literal, Ref
 from unshuffle.plan.physical import PhysicalPlan
+from unshuffle.plan.user_code import collects_lists, runs_in_python
 from unshuffle.properties import PartialMerge, Partitioned, PrefixPartitioned
 from unshuffle.spark.lowering.baseline import name_of, names_of
 from unshuffle.spark.lowering.lowered import Lowered, carried, is_serial, keys_with_carriers
@@ -43,7 +44,8 @@ def _complete(
 ) -> Lowered:
     grouped = _grouped(lowering, node, operator, rows, child, operator.aggregates)
     is_hashed = isinstance(operator, physical.HashAggregate) or not operator.keys
-    if is_hashed or not keeps_objects(operator.aggregates):
+    in_python = runs_in_python(operator.keys, operator.aggregates)
+    if is_hashed or in_python or not keeps_objects(operator.aggregates):
         return grouped
     return replace(grouped, sql=lowering.changed(grouped.sql, plan_bridge.SORT_AGGREGATED))
 
@@ -148,14 +150,15 @@ def _grouped(
     """GROUP BY the keys, in the order in which `child` has them sorted, and by the carriers, which they determine."""
     keys = keys_with_carriers(in_input_order(operator.keys, child), rows, child)
     kept = carried(rows, node, {c: c for c in node.columns})
-    outputs = [
-        *map(name_of, operator.keys),
-        *(lowering.aliased(column, call) for column, call in calls),
-        *map(name_of, kept.extras),
-    ]
+    kept_names = [*map(name_of, operator.keys), *map(name_of, kept.extras)]
     grouping = f" GROUP BY {names_of(keys)}" if keys else ""
+    if collects_lists(operator.keys, operator.aggregates):
+        return replace(kept, sql=lowering.with_lists(kept_names, operator.aggregates, f"({rows.sql}){grouping}"))
+    outputs = [*kept_names, *(lowering.aliased(column, call) for column, call in calls)]
     # Spark uses a sort aggregate for states that do not fit into a hash table of fixed-width rows, such as a string.
-    needs_string = keys and isinstance(operator, physical.SortAggregate) and not keeps_objects(operator.aggregates)
+    by_sorting = keys and isinstance(operator, physical.SortAggregate)
+    in_python = runs_in_python(operator.keys, operator.aggregates)
+    needs_string = by_sorting and not in_python and not keeps_objects(operator.aggregates)
     having = " HAVING max('') = ''" if needs_string else ""
     return replace(
         kept, sql=f"SELECT {', '.join(outputs) or 'count(1) AS one_row'} FROM ({rows.sql}){grouping}{having}"

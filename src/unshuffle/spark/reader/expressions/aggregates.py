@@ -115,7 +115,7 @@ def _opaque_aggregate(reader: ScopedReader, node: CatalystNode, function: Cataly
     keeps_object = function.facts.get("keeps_objects")
     if keeps_object is None:
         keeps_object = keeps_objects(reader.reader.spark, function.jvm)
-    code = OpaqueAggregate(opaque.number, opaque.code, bool(keeps_object))
+    code = OpaqueAggregate(opaque.number, opaque.code, bool(keeps_object), function.kind == "PythonUDAF")
     return AggregateCall(name, opaque.arguments, opaque.type, deterministic=function.is_deterministic, opaque=code)
 
 
