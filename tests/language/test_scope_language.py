@@ -163,6 +163,13 @@ def test_expressions(bind: Bind, text: str, meaning: str, type: str) -> None:
     assert expression(bind, text) == (meaning, type)
 
 
+def test_a_filter_of_a_qualified_aggregate(bind: Bind) -> None:
+    plan = bind('r = SELECT mine.Middle(a) FILTER (WHERE b > 1) AS x FROM t; OUTPUT r TO "o";').outputs[0].plan
+    assert "where=Call(function='>'" in str(plan)
+    plan = bind('r = SELECT mine.Middle(a) OVER (PARTITION BY b) AS x FROM t; OUTPUT r TO "o";').outputs[0].plan
+    assert any(type(node).__name__ == "Window" for node in walk(plan))
+
+
 def test_the_length_of_an_interval(bind: Bind) -> None:
     text, type = expression(bind, "(n - n.AddDays(1)).TotalMilliseconds")
     assert type == "double"

@@ -181,13 +181,13 @@ def test_an_aggregate_that_is_registered(folder: Path, spark: SparkSession, tmp_
 
 def test_branches_with_aggregates_that_only_spark_knows(folder: Path, spark: SparkSession) -> None:
     """One pass over both branches would call the aggregate with the rows of both."""
-    from pyspark.sql.functions import count, pandas_udf
+    from pyspark.sql.functions import PandasUDFType, count, pandas_udf
 
     def size(values):  # type: ignore[no-untyped-def]
         return float(len(values))
 
     table = spark.read.parquet(f"{folder}/t.parquet")
-    of_group = pandas_udf(size, "double", "grouped_agg")  # type: ignore[call-overload]
+    of_group = pandas_udf(size, "double", PandasUDFType.GROUPED_AGG)  # type: ignore[call-overload]
     few = table.where("v > 10").groupBy("a").agg(of_group("d").alias("n"))
     for other in (
         table.where("v < 20").groupBy("a").agg(of_group("d").alias("n")),

@@ -166,6 +166,7 @@ class OperatorText:
         return "Reduce", [
             ("on", self._names.listed(op.reduce.keys)),
             ("presort", self._layouts.keys(op.presort)),
+            ("combines", f"{len(op.reduce.parts)} inputs" if op.reduce.parts else ""),
             ("using", str(op.reduce.user_class)),
             *_declared_cost(op),
         ]

@@ -150,6 +150,12 @@ def expression_of(spark: SparkSession, column: SparkColumn) -> Any:
     return java_class(spark, _EXPRESSION_UTILS).expression(column._jc)
 
 
+def python_function(spark: SparkSession, function: Any, arguments: Sequence[Any]) -> Any:
+    """A call of one of PySpark's user-defined functions, as one of Catalyst's expressions."""
+    call = function._unwrapped._judf.builder(sequence(spark, arguments))
+    return call.toAggregateExpression() if call.getClass().getSimpleName() == "PythonUDAF" else call
+
+
 def with_nullability(spark: SparkSession, column: SparkColumn, nullable: bool) -> SparkColumn:
     """The column, declared to be nullable, or to have no NULLs, whatever Spark would infer."""
     tag = java_class(spark, f"{_CATALYST}.expressions.{'KnownNullable' if nullable else 'KnownNotNull'}")

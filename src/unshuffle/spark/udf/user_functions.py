@@ -14,13 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import col
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
 from unshuffle.catalog.schema import DataType
 from unshuffle.catalog.types import sql_name
 from unshuffle.plan.logical import UserFunction
-from unshuffle.spark.shims.catalyst import OpaqueCode, expression_of, parse_expression
+from unshuffle.spark.shims.catalyst import OpaqueCode, parse_expression, python_function
 from unshuffle.spark.shims.plan_tree import FoundNode
 from unshuffle.spark.udf import worker
 from unshuffle.spark.udf.user_code import Code
@@ -34,9 +33,9 @@ def catalyst_code(
     spark: SparkSession, function: UserFunction, form: UserForm, arguments: int, types: Sequence[DataType]
 ) -> OpaqueCode:
     """The code of an `Opaque` expression that calls the function. `types` are those of the values that it gets."""
-    names = [f"unshuffle_argument_{i}" for i in range(arguments)]
-    call = expression_of(spark, _udf(function, form, types)(*map(col, names)))
-    return OpaqueCode(FoundNode(call), tuple(FoundNode(parse_expression(spark, name)) for name in names))
+    holes = [parse_expression(spark, f"unshuffle_argument_{i}") for i in range(arguments)]
+    call = python_function(spark, _udf(function, form, types), holes)
+    return OpaqueCode(FoundNode(call), tuple(map(FoundNode, holes)))
 
 
 def registered(spark: SparkSession, function: UserFunction, form: UserForm, types: Sequence[DataType]) -> str:

@@ -101,6 +101,8 @@ class ExpressionBinder:
     # --- names
 
     def _column(self, node: exp.Expr) -> Expression:
+        if isinstance(node.this, exp.Filter):
+            return self.bind(members.filter_of_qualified(node))
         parts = [part.name for part in node.parts]  # type: ignore[attr-defined]
         if len(parts) == 1:
             for variable in reversed(self.variables):

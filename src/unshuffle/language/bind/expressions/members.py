@@ -56,6 +56,14 @@ def qualified_call(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     return user_call(binder, function, f"{module}.{call.name}", list(call.expressions), node)
 
 
+def filter_of_qualified(node: exp.Expr) -> exp.Expr:
+    """`module.function(x) FILTER (...)`, of which sqlglot makes a column named `function(x) FILTER (...)` of a table."""
+    filtered: exp.Expr = node.this.copy()
+    *qualifier, _ = (part.copy() for part in node.parts)  # type: ignore[attr-defined]
+    filtered.set("this", exp.Dot.build([*qualifier, filtered.this]))
+    return filtered
+
+
 def _names(node: exp.Expr) -> list[str] | None:
     """The names in `a.b.c`. None for any other expression."""
     if isinstance(node, exp.Identifier):
