@@ -18,7 +18,7 @@ from tools.set_up import fingerprint, java_major
 from unshuffle.language.parse.parameters import Parameters
 from unshuffle.language.parse.parser import parse
 from unshuffle.language.parse.preprocess import preprocess, read_source
-from unshuffle.language.parse.statements import OutputStatement
+from unshuffle.language.parse.statements import OutputStatement, OutputStreamStatement
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted((ROOT / "examples").glob("*/*.scope"))
@@ -84,7 +84,11 @@ def test_help_lists_every_target_a_user_runs() -> None:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_examples_need_no_options_and_are_in_the_language(script: Path) -> None:
     sources = preprocess(read_source(script), Parameters({}))
-    assert any(isinstance(statement, OutputStatement) for source in sources for statement in parse(source))
+    assert any(
+        isinstance(statement, OutputStatement | OutputStreamStatement)
+        for source in sources
+        for statement in parse(source)
+    )
 
 
 def test_generated_events_match_the_documentation(tmp_path: Path) -> None:
