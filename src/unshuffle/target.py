@@ -17,21 +17,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
-from unshuffle.constants import COST, THRESHOLDS
+from unshuffle.constants import COST
 from unshuffle.cost.machine import Machine, this_machine
 from unshuffle.frozen import dataclass
-from unshuffle.plan.expressions import Call, is_fixed, walk
-from unshuffle.plan.physical import Exchange, FileScan, Filter, HashAggregate, PhysicalPlan
+from unshuffle.plan.expressions import is_fixed
+from unshuffle.plan.physical import Exchange, FileScan, HashAggregate, PhysicalPlan
 
 ADAPTIVE = "spark.sql.adaptive.enabled"
 BROADCAST_TIMEOUT = "spark.sql.broadcastTimeout"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 MAX_PARTITION_BYTES = "spark.sql.files.maxPartitionBytes"
 TWO_LEVEL_MAP = "spark.sql.codegen.aggregate.map.twolevel.enabled"
-IN_LIST = "spark.sql.parquet.pushdown.inFilterThreshold"
 BYPASS_MERGE_THRESHOLD = "spark.shuffle.sort.bypassMergeThreshold"
-
-_SPARK_IN_LIST = 10  # Spark's default
 
 Setting = str | int | bool
 Settings = Mapping[str, Setting]
@@ -99,20 +96,7 @@ def execution_settings(roots: Iterable[PhysicalPlan], target: Target) -> dict[st
         chosen[MAX_PARTITION_BYTES] = piece
     if TWO_LEVEL_MAP not in target.settings.set_by_user and not gains_by_two_level_map(plans):
         chosen[TWO_LEVEL_MAP] = False
-    if IN_LIST not in target.settings.set_by_user and any(map(_looks_up_a_list, plans)):
-        chosen[IN_LIST] = THRESHOLDS.scan_pruning_values
     return chosen
-
-
-def _looks_up_a_list(node: PhysicalPlan) -> bool:
-    """Whether a scan leaves out row groups by a list of values. With a longer list than this setting, Spark's reader compares
-    with the least and the greatest of them only."""
-    match node.operator:
-        case Filter(predicate=predicate) if isinstance(scan := node.inputs[0].operator, FileScan):
-            lists = (part for part in walk(predicate) if isinstance(part, Call) and part.function == "in")
-            return scan.scan.needed is not None and any(len(each.arguments) > 1 + _SPARK_IN_LIST for each in lists)
-        case _:
-            return False
 
 
 def gains_by_two_level_map(plans: Iterable[PhysicalPlan]) -> bool:

@@ -544,8 +544,8 @@ def test_a_key_reads_only_its_pages(spark: SparkSession, tmp_path: Path) -> None
 @pytest.mark.parametrize("is_frame", [False, True])
 def test_a_value_of_a_hash_reads_one_partition(spark: SparkSession, tmp_path: Path, is_frame: bool) -> None:
     frame = spark.range(8_000).selectExpr("id AS a", "id % 7 AS b")
+    Session(spark).write_stream(frame, tmp_path / "x.ss", clustered_by=["a"], sorted_by=["a"], partitions=8)
     session = Session(spark, tables=tmp_path, effort="full")
-    session.write_stream(frame, tmp_path / "x.ss", clustered_by=["a"], sorted_by=["a"], partitions=8)
     stored = session.read_stream(tmp_path / "x.ss")
     for condition, most in (("a = 5", 1), ("a IN (5, 4000, 7999)", 3), ("a = 5 OR (a = 6 AND b = 1)", 2)):
         wanted = stored.where(condition)
@@ -600,8 +600,8 @@ def test_rows_that_lie_right_are_stored_without_a_shuffle(
     from unshuffle.spark.execution.metrics import measure
 
     numbers = spark.range(20_000).selectExpr("nullif(id * 7919 % 20000, 5) AS a", "id % 7 AS b")
+    Session(spark).write_stream(numbers, tmp_path / "x.ss", clustered_by="a", ranged=ranged, partitions=6)
     session = Session(spark, tables=tmp_path, effort="full")
-    session.write_stream(numbers, tmp_path / "x.ss", clustered_by="a", ranged=ranged, partitions=6)
     plan_for(session, Machine(cores=6, stage=1e-3, task=1e-9))
     query, kind, path = "SELECT a, b FROM x WHERE b > 2", "RANGE" if ranged else "HASH", tmp_path / "made.ss"
     wanted = session.read_stream(tmp_path / "x.ss").where("b > 2")

@@ -13,7 +13,6 @@ from unshuffle.spark.shims.query_session import hand_over, query_session
 from unshuffle.spark.shims.session_conf import session_conf
 from unshuffle.target import (
     BYPASS_MERGE_THRESHOLD,
-    IN_LIST,
     MAX_PARTITION_BYTES,
     TWO_LEVEL_MAP,
     SessionSettings,
@@ -31,7 +30,7 @@ def settings_of(spark: SparkSession) -> SessionSettings:
 
 def settings_and_cores(spark: SparkSession) -> tuple[SessionSettings, int]:
     """The same, and the number of tasks that run at once."""
-    conf = session_conf(spark, (MAX_PARTITION_BYTES, TWO_LEVEL_MAP, IN_LIST), (BYPASS_MERGE_THRESHOLD,))
+    conf = session_conf(spark, (MAX_PARTITION_BYTES, TWO_LEVEL_MAP), (BYPASS_MERGE_THRESHOLD,))
     threshold = conf.of_context.get(BYPASS_MERGE_THRESHOLD)
     settings = SessionSettings(
         conf.shuffle_partitions,

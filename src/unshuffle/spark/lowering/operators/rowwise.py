@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unshuffle.plan import physical
-from unshuffle.plan.expressions import Ref
+from unshuffle.plan.expressions import Call, Expression, Ref, connect
 from unshuffle.plan.physical import PhysicalPlan
+from unshuffle.plan.predicates import is_deterministic
 from unshuffle.spark.lowering.baseline import ONE_ROW, expanded, name_of
 from unshuffle.spark.lowering.lowered import Lowered, carried
 from unshuffle.spark.lowering.operators import scan, sstream_scan
@@ -18,11 +19,30 @@ if TYPE_CHECKING:
 
 def filter(lowering: Lowering, node: PhysicalPlan, operator: physical.Filter) -> Lowered:
     (child,) = node.inputs
-    if isinstance(child.operator, physical.FileScan) and sstream_scan.can_push_down(operator.predicate):
-        rows = scan.file_scan(lowering, child, child.operator, operator.predicate)
+    predicate = operator.predicate
+    if isinstance(child.operator, physical.FileScan) and child.operator.scan.needed is not None:
+        predicate = in_short_lists(predicate)
+    if isinstance(child.operator, physical.FileScan) and sstream_scan.can_push_down(predicate):
+        rows = scan.file_scan(lowering, child, child.operator, predicate)
     else:
         rows = lowering.lower(child)
-    return replace(rows, sql=f"SELECT * FROM ({rows.sql}) WHERE {lowering.expression(operator.predicate)}")
+    return replace(rows, sql=f"SELECT * FROM ({rows.sql}) WHERE {lowering.expression(predicate)}")
+
+
+_SHORT = 10  # values: the default of spark.sql.parquet.pushdown.inFilterThreshold
+
+
+def in_short_lists(predicate: Expression) -> Expression:
+    """The same condition with every long list of an IN as alternatives of short ones. Of a long list, Spark's reader compares
+    only the least and the greatest value with what it knows of row groups and pages."""
+    match predicate:
+        case Call("in", (subject, *values)) if len(values) > _SHORT and is_deterministic(subject):
+            lists = (values[at : at + _SHORT] for at in range(0, len(values), _SHORT))
+            return connect("or", [replace(predicate, arguments=(subject, *each)) for each in lists])
+        case Call("and", parts):
+            return replace(predicate, arguments=tuple(map(in_short_lists, parts)))
+        case _:
+            return predicate
 
 
 def project(lowering: Lowering, node: PhysicalPlan, operator: physical.Project) -> Lowered:

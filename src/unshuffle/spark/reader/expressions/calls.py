@@ -183,6 +183,8 @@ def cast(reader: ScopedReader, node: CatalystNode) -> Expression | None:
     if zone not in (None, settings.time_zone):
         return None
     assert type is not None
+    if is_integer(type) and operand.type == type:
+        return operand  # Spark casts all members of an IN
     is_wider = is_integer(operand.type) and (is_integer(type) and operand.type.bit_width <= type.bit_width)
     if is_wider or (is_integer(operand.type) and type == DOUBLE):
         return Cast(operand, type)
