@@ -315,7 +315,7 @@ def test_a_conjunct_that_both_sides_have_is_shared() -> None:
 def test_a_conjunct_that_may_fail_is_shared_only_with_its_guard(first: str, second: str, shared: list[str]) -> None:
     """`10 / b` was written for the rows that satisfy the conjuncts before it."""
     one, other = (conjuncts(filter_of(text)) for text in (first, second))
-    assert [part.function for part in shared_conjuncts([one, other])] == shared  # type: ignore[attr-defined]
+    assert [part.function for part in shared_conjuncts([one, other])] == shared
 
 
 def filter_of(condition: str) -> Expression:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.effort import cases
+from tests.support.shops import Shops
 from unshuffle.cost.machine import Machine
 from unshuffle.explain.render.physical import physical_tree
 from unshuffle.explain.render.text import compact
@@ -147,3 +148,20 @@ def test_two_roots_are_ranked_by_their_sum(tmp_path: Path) -> None:
     assert len({tuple(same.number(root) for root in plan.roots) for plan in plans}) == len(plans)
     for plan in plans:
         verify(plan)
+
+
+STORED = [
+    "select visitor, row_number() over (partition by shop order by visitor) as n from visits",
+    "select visitor, count(distinct shop) as n from visits group by visitor order by n desc limit 10",
+]
+
+
+@pytest.mark.parametrize("query", STORED)
+@pytest.mark.parametrize("into", [16, 1000])
+def test_no_plan_of_stored_rows_is_cheaper_than_the_chosen_one(query: str, into: int, tmp_path: Path) -> None:
+    """Rows in more partitions take longer to exchange and less to sort: the plan of the exchange alone does not decide."""
+    shops = Shops(tmp_path)
+    for stored in (["visitor"], ["city"]):
+        script = shops.script(query, stored=stored, sorted_by=stored, into=into)
+        best, *others = optimize_ranked(script, 3, Options(Target(Machine(cores=8))))
+        assert all(other.cost >= best.cost * 0.999 for other in others), [best.cost, *(each.cost for each in others)]

@@ -157,11 +157,9 @@ class Search:
             bound = min(bound, plan.cost)
             yield plan
         if required.local and not isinstance(required.partitioning, Broadcast | BroadcastTo):
-            for below in self.with_smaller_partitions(group, unsorted(required), bound):
-                plan = self.builder.sort_over(group, below, required)
-                if plan is not None and plan.cost < bound:
-                    bound = plan.cost
-                    yield plan
+            for plan in self._sorted(group, required, bound):
+                bound = plan.cost
+                yield plan
         for plan in self.builder.rescans(group, required):
             if plan.cost < bound:
                 bound = plan.cost
@@ -176,6 +174,23 @@ class Search:
             if plan is not None and plan.cost < bound:
                 bound = plan.cost
                 yield plan
+
+    def _sorted(self, group: Group, required: Required, bound: float) -> Iterator[PhysicalPlan]:
+        """Sorts, each cheaper than the one before. Small partitions are sorted faster, so finer ones are tried while that
+        pays."""
+        below = self.solve(group, unsorted(required), bound)
+        while below is not None:
+            plan = self.builder.sort_over(group, below, required)
+            pays = plan is not None and plan.cost < bound
+            if plan is not None and pays:
+                bound = plan.cost
+                yield plan
+            smaller = self.smaller_partitions(unsorted(required), below)
+            if smaller is None and pays:
+                smaller = _finer(unsorted(required), below)
+            if smaller is None:
+                return
+            below = self.solve(group, smaller, bound)
 
     def _out_of_steps(self) -> bool:
         self._steps -= 1
@@ -206,11 +221,7 @@ class Search:
 
     def smaller_partitions(self, required: Required, plan: PhysicalPlan) -> Required | None:
         """The same requirement with smaller partitions than the plan's; None if these are small enough to work on."""
-        if isinstance(required.partitioning, SinglePartition | Broadcast | BroadcastTo | Exactly | ExactlyPrefix):
-            return None
-        if isinstance(plan.delivered.partitioning, Serial) or self.model.has_small_partitions(plan.size):
-            return None
-        return Required(required.partitioning, required.local, plan.size.largest * SEARCH.smaller_partition)
+        return None if self.model.has_small_partitions(plan.size) else _finer(required, plan)
 
     # --- operators over winners
 
@@ -273,3 +284,12 @@ class Search:
                 plan = self.builder.sort_over(group, below, required)
                 if plan is not None:
                     yield plan
+
+
+def _finer(required: Required, plan: PhysicalPlan) -> Required | None:
+    """The same requirement with smaller partitions than the plan's; None if their number is given."""
+    if isinstance(required.partitioning, SinglePartition | Broadcast | BroadcastTo | Exactly | ExactlyPrefix):
+        return None
+    if isinstance(plan.delivered.partitioning, Serial):
+        return None
+    return Required(required.partitioning, required.local, plan.size.largest * SEARCH.smaller_partition)

@@ -15,6 +15,7 @@ from unshuffle.frozen import dataclass
 from unshuffle.optimizer import PlannedQuery
 
 MAX_SHOWN = 3  # differing operators, of each plan
+NOTICED = 0.001  # a share of the cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,11 @@ def ranked_text(plans: Sequence[PlannedQuery]) -> str:
 
 
 def _extra_cost(extra: float, best: float) -> str:
+    share = extra / best if best else 0.0
+    if share <= -NOTICED:
+        return f"{numbers.seconds(-extra)} less: the search did not find this plan"
     if extra <= 0:
         return "the same cost"
-    share = extra / best if best else 0.0
     return f"{numbers.seconds(extra)} more" + (f" ({share:+.2%})" if share >= 0.000_05 else "")
 
 
