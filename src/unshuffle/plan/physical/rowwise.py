@@ -9,22 +9,53 @@ from unshuffle.plan import logical
 from unshuffle.plan.expressions import Expression, Ref, text_prefix
 from unshuffle.plan.physical.base import InputFacts, InputLayouts, LayoutPreservingOperator
 from unshuffle.plan.predicate_intervals import intervals_of_column
-from unshuffle.properties import Delivered
+from unshuffle.properties import Delivered, Serial, UnknownPartitioning, partitions_of
 from unshuffle.properties.layouts.propagate import through_project
 
 
+class RowByRow(LayoutPreservingOperator):
+    """An operator that evaluates expressions. Spark forgets the layout and the order of rows that it sends to a Python
+    worker, and would exchange and sort them again. That they are in one partition can be said again."""
+
+    __slots__ = ()
+    in_python: bool
+
+    @property
+    def carried(self) -> int | None:
+        return None if self.in_python else 0
+
+    @property
+    def keeps_order(self) -> bool:
+        return not self.in_python
+
+    @property
+    def hides_layout(self) -> bool:
+        return self.in_python
+
+    def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+        if self.in_python:
+            given = inputs[0].partitioning
+            return Delivered(given if isinstance(given, Serial) else UnknownPartitioning(partitions_of(given)))
+        return self.kept(inputs, facts)
+
+    def kept(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+        return inputs[0]
+
+
 @dataclass(frozen=True, slots=True)
-class Filter(LayoutPreservingOperator):
+class Filter(RowByRow):
     predicate: Expression
     columns: tuple[Column, ...]
+    in_python: bool = False
 
     def selected(self, column: Column, key: KeyColumn) -> tuple[KeyInterval, ...] | None:
         return intervals_of_column(self.predicate, column, key)
 
 
 @dataclass(frozen=True, slots=True)
-class Project(LayoutPreservingOperator):
+class Project(RowByRow):
     outputs: tuple[tuple[Column, Expression], ...]
+    in_python: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -42,7 +73,7 @@ class Project(LayoutPreservingOperator):
                 return text_prefix(expression)
         return None
 
-    def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+    def kept(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
         copies = {made: e.column for made, e in self.outputs if isinstance(e, Ref)}
         kept = [made for made, source in copies.items() if made == source]
         renamed = {made: source for made, source in copies.items() if made != source}

@@ -9,7 +9,7 @@ from unshuffle.plan import physical
 from unshuffle.plan.expressions import Ref
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.spark.lowering.baseline import ONE_ROW, expanded, name_of
-from unshuffle.spark.lowering.lowered import Lowered, carried
+from unshuffle.spark.lowering.lowered import Lowered, carried, in_one_partition, is_serial, select_only
 from unshuffle.spark.lowering.operators import scan, sstream_scan
 
 if TYPE_CHECKING:
@@ -22,7 +22,10 @@ def filter(lowering: Lowering, node: PhysicalPlan, operator: physical.Filter) ->
         rows = scan.file_scan(lowering, child, child.operator, operator.predicate)
     else:
         rows = lowering.lower(child)
-    return replace(rows, sql=f"SELECT * FROM ({rows.sql}) WHERE {lowering.expression(operator.predicate)}")
+    where = lowering.expression(operator.predicate)
+    if operator.in_python:
+        return _from_python(node, f"SELECT * FROM ({select_only(rows, child.columns)}) WHERE {where}")
+    return replace(rows, sql=f"SELECT * FROM ({rows.sql}) WHERE {where}")
 
 
 def project(lowering: Lowering, node: PhysicalPlan, operator: physical.Project) -> Lowered:
@@ -32,7 +35,13 @@ def project(lowering: Lowering, node: PhysicalPlan, operator: physical.Project) 
     names |= {output: output for output, e in operator.outputs if isinstance(e, Ref) and e.column == output}
     kept = carried(rows, node, names)
     outputs = [*(lowering.aliased(column, e) for column, e in operator.outputs), *map(name_of, kept.extras)]
-    return replace(kept, sql=f"SELECT {', '.join(outputs) or ONE_ROW} FROM ({rows.sql})")
+    sql = f"SELECT {', '.join(outputs) or ONE_ROW} FROM ({rows.sql})"
+    return _from_python(node, sql) if operator.in_python else replace(kept, sql=sql)
+
+
+def _from_python(node: PhysicalPlan, sql: str) -> Lowered:
+    """Rows that Spark knows no layout of, unless they are in one partition."""
+    return Lowered(in_one_partition(sql) if is_serial(node) else sql)
 
 
 def expand(lowering: Lowering, node: PhysicalPlan, operator: physical.Expand) -> Lowered:
