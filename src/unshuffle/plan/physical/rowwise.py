@@ -7,43 +7,14 @@ from unshuffle.frozen import dataclass
 from unshuffle.partitions import KeyColumn, KeyInterval
 from unshuffle.plan import logical
 from unshuffle.plan.expressions import Expression, Ref, text_prefix
-from unshuffle.plan.physical.base import InputFacts, InputLayouts, LayoutPreservingOperator
+from unshuffle.plan.physical.base import InputFacts, InputLayouts, LayoutPreservingOperator, RowByRowOperator
 from unshuffle.plan.predicate_intervals import intervals_of_column
-from unshuffle.properties import Delivered, Serial, UnknownPartitioning, partitions_of
+from unshuffle.properties import Delivered
 from unshuffle.properties.layouts.propagate import through_project
 
 
-class RowByRow(LayoutPreservingOperator):
-    """An operator that evaluates expressions. Spark forgets the layout and the order of rows that it sends to a Python
-    worker, and would exchange and sort them again. That they are in one partition can be said again."""
-
-    __slots__ = ()
-    in_python: bool
-
-    @property
-    def carried(self) -> int | None:
-        return None if self.in_python else 0
-
-    @property
-    def keeps_order(self) -> bool:
-        return not self.in_python
-
-    @property
-    def hides_layout(self) -> bool:
-        return self.in_python
-
-    def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
-        if self.in_python:
-            given = inputs[0].partitioning
-            return Delivered(given if isinstance(given, Serial) else UnknownPartitioning(partitions_of(given)))
-        return self.kept(inputs, facts)
-
-    def kept(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
-        return inputs[0]
-
-
 @dataclass(frozen=True, slots=True)
-class Filter(RowByRow):
+class Filter(RowByRowOperator):
     predicate: Expression
     columns: tuple[Column, ...]
     in_python: bool = False
@@ -53,7 +24,7 @@ class Filter(RowByRow):
 
 
 @dataclass(frozen=True, slots=True)
-class Project(RowByRow):
+class Project(RowByRowOperator):
     outputs: tuple[tuple[Column, Expression], ...]
     in_python: bool = False
 
