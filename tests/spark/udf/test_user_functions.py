@@ -227,6 +227,17 @@ def test_functions_anywhere_in_a_query(run: Run) -> None:
     assert run(query) == [(10,), (20,)]
 
 
+def test_functions_over_a_stream(run: Run, folder: Path, spark: SparkSession) -> None:
+    """Spark forgets the layout of rows that pass Python code, and the plan says so: there are no fallbacks."""
+    source = f"{folder}/functions.ss"
+    (folder / "store.scope").write_text(f'OUTPUT t TO SSTREAM "{source}" HASH CLUSTERED BY a INTO 3;')
+    Session(spark, tables=folder).run(folder / "store.scope")
+    query = f'SELECT a, SUM(mine.twice(v)) AS s FROM SSTREAM "{source}" WHERE mine.half(v) < 14 GROUP BY a'
+    assert run(query) == [(1, 60), (2, 10), (None, 28)]
+    query = f'SELECT a, mine.half(s) AS h FROM (SELECT a, SUM(v) AS s FROM SSTREAM "{source}" GROUP BY a)'
+    assert run(query) == [(1, 30.0), (2, 2.5), (None, 7.0)]
+
+
 def test_a_function_that_is_not_deterministic_is_called_once(run: Run) -> None:
     query = "SELECT x - x AS zero, x < 1 && x >= 0 AS is_random FROM (SELECT mine.some(v) AS x FROM t)"
     assert run(query) == [(0.0, True)] * len(ROWS)
