@@ -26,7 +26,7 @@ from unshuffle.plan.expressions import walk as parts
 from unshuffle.plan.facts import joined
 from unshuffle.plan.physical import PhysicalOperator
 from unshuffle.plan.predicates import join_condition
-from unshuffle.plan.user_code import runs_in_python
+from unshuffle.plan.user_code import runs_in_python, user_functions_in
 from unshuffle.properties import (
     Delivered,
     Dependencies,
@@ -150,11 +150,13 @@ def _values(plan: logical.Values) -> Iterator[Implementation]:
 
 
 def _project(plan: logical.Project) -> Iterator[Implementation]:
-    yield _over(plan, physical.Project(plan.outputs))
+    in_python = any(any(user_functions_in(expression)) for _, expression in plan.outputs)
+    yield _over(plan, physical.Project(plan.outputs, in_python))
 
 
 def _filter(plan: logical.Filter) -> Iterator[Implementation]:
-    yield _over(plan, physical.Filter(plan.predicate, plan.columns))
+    in_python = any(user_functions_in(plan.predicate))
+    yield _over(plan, physical.Filter(plan.predicate, plan.columns, in_python))
 
 
 def _group_by(plan: logical.GroupBy) -> Iterator[Implementation]:

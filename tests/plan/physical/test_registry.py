@@ -20,6 +20,7 @@ ABSTRACT = {
     base.Operator,
     base.LeafOperator,
     base.LayoutPreservingOperator,
+    base.RowByRowOperator,
     join.JoinOperator,
 }
 

@@ -20,7 +20,10 @@ from unshuffle.properties import (
     RangeFunction,
     RegroupedFunction,
     SampledBoundaries,
+    Serial,
     SplitFunction,
+    UnknownPartitioning,
+    partitions_of,
 )
 from unshuffle.properties.matching import operator_requirements
 
@@ -94,6 +97,42 @@ class LayoutPreservingOperator(Operator):
         return operator_requirements.row_by_row()
 
     def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+        return inputs[0]
+
+
+class RowByRowOperator(Operator):
+    """An operator that evaluates expressions on each row. Spark forgets the layout and the order of rows that it sends to a
+    Python worker, and would exchange and sort them again. That they are in one partition can be said again."""
+
+    __slots__ = ()
+    in_python: bool
+
+    @property
+    def carried(self) -> int | None:
+        return None if self.in_python else 0
+
+    @property
+    def keeps_order(self) -> bool:
+        return not self.in_python
+
+    @property
+    def hides_layout(self) -> bool:
+        return self.in_python
+
+    def source(self, column: Column) -> Column | None:
+        return column
+
+    def alternatives(self) -> tuple[Alternative, ...]:
+        return operator_requirements.row_by_row()
+
+    def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+        if self.in_python:
+            given = inputs[0].partitioning
+            return Delivered(given if isinstance(given, Serial) else UnknownPartitioning(partitions_of(given)))
+        return self.kept(inputs, facts)
+
+    def kept(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+        """The layout that Spark knows after expressions of its own."""
         return inputs[0]
 
 

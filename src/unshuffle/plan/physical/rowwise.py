@@ -7,24 +7,26 @@ from unshuffle.frozen import dataclass
 from unshuffle.partitions import KeyColumn, KeyInterval
 from unshuffle.plan import logical
 from unshuffle.plan.expressions import Expression, Ref, text_prefix
-from unshuffle.plan.physical.base import InputFacts, InputLayouts, LayoutPreservingOperator
+from unshuffle.plan.physical.base import InputFacts, InputLayouts, LayoutPreservingOperator, RowByRowOperator
 from unshuffle.plan.predicate_intervals import intervals_of_column
 from unshuffle.properties import Delivered
 from unshuffle.properties.layouts.propagate import through_project
 
 
 @dataclass(frozen=True, slots=True)
-class Filter(LayoutPreservingOperator):
+class Filter(RowByRowOperator):
     predicate: Expression
     columns: tuple[Column, ...]
+    in_python: bool = False
 
     def selected(self, column: Column, key: KeyColumn) -> tuple[KeyInterval, ...] | None:
         return intervals_of_column(self.predicate, column, key)
 
 
 @dataclass(frozen=True, slots=True)
-class Project(LayoutPreservingOperator):
+class Project(RowByRowOperator):
     outputs: tuple[tuple[Column, Expression], ...]
+    in_python: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -42,7 +44,7 @@ class Project(LayoutPreservingOperator):
                 return text_prefix(expression)
         return None
 
-    def deliver(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
+    def kept(self, inputs: InputLayouts, facts: InputFacts) -> Delivered:
         copies = {made: e.column for made, e in self.outputs if isinstance(e, Ref)}
         kept = [made for made, source in copies.items() if made == source]
         renamed = {made: source for made, source in copies.items() if made != source}

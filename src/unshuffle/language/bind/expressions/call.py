@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING
 
@@ -278,16 +279,7 @@ def filtered_call(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     if not isinstance(call, AggregateCall):
         raise TypeProblem("FILTER needs an aggregate function before it", binder.query.span(node))
     where = binder.predicate(node.expression.this, "FILTER")
-    return AggregateCall(
-        call.function,
-        call.arguments,
-        call.type,
-        call.distinct,
-        where,
-        call.within,
-        call.ignore_nulls,
-        call.deterministic,
-    )
+    return replace(call, where=where)
 
 
 def within_group(binder: ExpressionBinder, node: exp.Expr) -> Expression:

@@ -10,7 +10,7 @@ from unshuffle.plan.expressions import Call, Expression, Ref, connect
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.plan.predicates import is_deterministic
 from unshuffle.spark.lowering.baseline import ONE_ROW, expanded, name_of
-from unshuffle.spark.lowering.lowered import Lowered, carried
+from unshuffle.spark.lowering.lowered import Lowered, carried, in_one_partition, is_serial, select_only
 from unshuffle.spark.lowering.operators import scan, sstream_scan
 
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ def filter(lowering: Lowering, node: PhysicalPlan, operator: physical.Filter) ->
         rows = scan.file_scan(lowering, child, child.operator, predicate)
     else:
         rows = lowering.lower(child)
-    return replace(rows, sql=f"SELECT * FROM ({rows.sql}) WHERE {lowering.expression(predicate)}")
+    where = lowering.expression(predicate)
+    if operator.in_python:
+        return _from_python(node, f"SELECT * FROM ({select_only(rows, child.columns)}) WHERE {where}")
+    return replace(rows, sql=f"SELECT * FROM ({rows.sql}) WHERE {where}")
 
 
 _SHORT = 10  # values: the default of spark.sql.parquet.pushdown.inFilterThreshold
@@ -52,7 +55,13 @@ def project(lowering: Lowering, node: PhysicalPlan, operator: physical.Project) 
     names |= {output: output for output, e in operator.outputs if isinstance(e, Ref) and e.column == output}
     kept = carried(rows, node, names)
     outputs = [*(lowering.aliased(column, e) for column, e in operator.outputs), *map(name_of, kept.extras)]
-    return replace(kept, sql=f"SELECT {', '.join(outputs) or ONE_ROW} FROM ({rows.sql})")
+    sql = f"SELECT {', '.join(outputs) or ONE_ROW} FROM ({rows.sql})"
+    return _from_python(node, sql) if operator.in_python else replace(kept, sql=sql)
+
+
+def _from_python(node: PhysicalPlan, sql: str) -> Lowered:
+    """Rows that Spark knows no layout of, unless they are in one partition."""
+    return Lowered(in_one_partition(sql) if is_serial(node) else sql)
 
 
 def expand(lowering: Lowering, node: PhysicalPlan, operator: physical.Expand) -> Lowered:
