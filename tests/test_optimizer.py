@@ -439,10 +439,10 @@ def test_nobody_watches_a_dataframe_so_it_rests_on_no_guesses(tmp_path: Path) ->
     expects. A DataFrame would be stuck with all of them."""
     text = """
 sales  rows=2000000000
-    item bigint distinct=120000000
+    item bigint distinct=300000000
     price double
-items  rows=120000000 key(id)
-    id   bigint low=1 high=120000000
+items  rows=300000000 key(id)
+    id   bigint low=1 high=300000000
     note string width=40
 """
     query = "select price, note from sales join items on item = id where note like '%a%' and pmod(hash(note), 7) = 3"

@@ -145,7 +145,7 @@ class CostConstants:
         1.1, "times", "work in one task and broadcasts cost more, for each guess that their rows rest on", CHOSEN
     )
     unwatched_guess_risk: float = constant(
-        4.0, "times", "the same in a DataFrame, which is not planned again while it runs: as `replan_error`", CHOSEN
+        2.0, "times", "the same in a DataFrame: it is not planned again while it runs", CHOSEN
     )
     most_guesses: int = constant(5, "guesses", "more are not more uncertain", CHOSEN)
     concurrent_job_start: float = constant(
