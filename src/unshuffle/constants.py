@@ -247,7 +247,10 @@ class RuleThresholds:
     )
     heavy_values: int = constant(64, "values", "of a join key are divided at most", CHOSEN)
     heavy_parts: int = constant(
-        8, "parts", "of a heavy value for each partition that it fills, so that a hash spreads them evenly", CHOSEN
+        32, "parts", "of a heavy value for each partition that it fills, so that a hash spreads them evenly", CHOSEN
+    )
+    heavy_part_values: int = constant(
+        4, "values for each part", "or more have the columns whose hash divides the rows of a heavy value", CHOSEN
     )
     heavy_parts_max: int = constant(4096, "parts", "of a heavy value at most", CHOSEN)
     bounds_cuts: int = constant(256, "cuts", "at which the rows of overlapping parts are added up", CHOSEN)

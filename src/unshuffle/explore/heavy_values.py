@@ -137,7 +137,7 @@ def _hashed(group: Group, heavy: _Heavy) -> list[Column]:
     chosen: list[Column] = []
     for column in sorted(usable, key=lambda each: not is_fixed(each.type)):
         chosen.append(column)
-        if group.estimate.distinct(chosen) >= heavy.parts * THRESHOLDS.heavy_parts:
+        if group.estimate.distinct(chosen) >= heavy.parts * THRESHOLDS.heavy_part_values:
             break
     return chosen
 
@@ -149,19 +149,23 @@ def _divided(plan: Join, place: int, heavy: _Heavy, memo: Memo) -> Plan:
     if heavy.values:
         sides[1 - place] = Expand(sides[1 - place], (), ((),) * heavy.parts, copy, heavy.among(heavy.other))
     else:
-        other = as_group(sides[1 - place])
-        sides[1 - place] = Project(other, (*_passed(other.columns), (copy, Literal(0, _PART))))
+        # The first part of one: not a literal, which Spark would put into the condition instead of a join key.
+        sides[1 - place] = _with_column(as_group(sides[1 - place]), copy, _part_of([heavy.other], 1))
     same = Call("=", (Ref(part), Ref(copy)), _BOOLEAN)
     condition = conjunction([plan.condition, same] if plan.condition is not None else [same])
     return replace(plan, left=sides[0], right=sides[1], condition=condition, kept=plan.columns)
 
 
 def _with_parts(group: Group, heavy: _Heavy, part: Column) -> Plan:
-    hashed = Call("xxhash64", tuple(map(Ref, _hashed(group, heavy))), _HASH)
-    number = Cast(Call("pmod", (hashed, Literal(heavy.parts, _HASH)), _HASH), _PART)
-    divided = Case(((heavy.divided, number),), Literal(0, _PART), _PART)
-    return Project(group, (*_passed(group.columns), (part, divided)))
+    number = _part_of(_hashed(group, heavy), heavy.parts)
+    return _with_column(group, part, Case(((heavy.divided, number),), Literal(0, _PART), _PART))
 
 
-def _passed(columns: Sequence[Column]) -> Iterator[tuple[Column, Expression]]:
-    return ((column, Ref(column)) for column in columns)
+def _part_of(columns: Sequence[Column], parts: int) -> Expression:
+    """The part of a row, by a hash of some columns."""
+    hashed = Call("xxhash64", tuple(map(Ref, columns)), _HASH)
+    return Cast(Call("pmod", (hashed, Literal(parts, _HASH)), _HASH), _PART)
+
+
+def _with_column(group: Group, column: Column, value: Expression) -> Plan:
+    return Project(group, (*((each, Ref(each)) for each in group.columns), (column, value)))

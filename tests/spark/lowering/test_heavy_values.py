@@ -26,7 +26,9 @@ from unshuffle.optimizer import PlannedQuery
 from unshuffle.plan import physical
 from unshuffle.plan.expressions import Ref
 from unshuffle.plan.logical import Join
+from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.plan.predicates import conjuncts
+from unshuffle.properties import Partitioned
 
 pytestmark = pytest.mark.spark
 
@@ -133,6 +135,32 @@ def test_rows_are_those_of_plain_spark(spark: SparkSession, kind: str) -> None:
 )
 def test_what_would_be_wrong_is_not_divided(spark: SparkSession, text: str) -> None:
     assert not dividing_plans(session_of(spark), spark.sql(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select x.id, x.f, y.id as other from events x join devices y on x.k = y.k",
+        "select x.id, x.f, y.id as other from (select * from events where k is null or k > 9) x left join devices y on x.k = y.k",
+    ],
+)
+def test_spark_adds_no_exchange(spark: SparkSession, text: str) -> None:
+    """The part is a key of Spark's join too, also where there is nothing to copy."""
+    session = session_of(spark)
+    plan = next(each for each in dividing_plans(session, spark.sql(text)) if shuffles_both_sides(each))
+    pipeline_of(session).chosen = plan
+    assert rows(session.optimize(spark.sql(text))) == rows(spark.sql(text))
+    assert session.fallbacks == ()
+
+
+def shuffles_both_sides(planned: PlannedQuery) -> bool:
+    joins = (node for root in planned.roots for node in root.walk() if isinstance(node.operator, physical.HashJoin))
+    return any(all(map(_is_hashed_by_part, join.inputs)) for join in joins)
+
+
+def _is_hashed_by_part(node: PhysicalPlan) -> bool:
+    layout = node.delivered.partitioning
+    return isinstance(layout, Partitioned) and any(column.name == "part" for column in layout.columns)
 
 
 def test_explain_tells_what_is_divided_and_copied(spark: SparkSession) -> None:
