@@ -14,7 +14,7 @@ IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 # The tests of what touches Spark's internals, and other Sparks to run them on than the newest.
 SPARK_VERSIONS := 4.1 4.2
 SPARK_TESTS := tests/spark/reader/test_dataframes.py tests/spark/lowering/test_lowering.py tests/spark/lowering/test_aggregation_trees.py tests/spark/lowering/test_partial_aggregates_below_joins.py tests/spark/execution/test_session_settings.py tests/spark/execution/test_query_session.py tests/spark/execution/test_metrics.py tests/spark/execution/test_replanning.py tests/spark/execution/test_cluster.py tests/spark/shims tests/spark/test_optimize.py tests/spark/test_user_sessions.py tests/spark/test_shared_session.py
-BENCHMARKS := benchmarks/properties.py benchmarks/connection_maps.py benchmarks/part_matching.py benchmarks/partitioned_tables.py benchmarks/partitioned_tpch.py benchmarks/planning_parts.py benchmarks/optimize.py benchmarks/execute.py benchmarks/scales.py benchmarks/streams.py benchmarks/super_operators.py benchmarks/partition_writing.py benchmarks/cluster.py benchmarks/wrong_estimates.py benchmarks/estimates.py benchmarks/calibrate.py
+BENCHMARKS := benchmarks/properties.py benchmarks/connection_maps.py benchmarks/part_matching.py benchmarks/partitioned_tables.py benchmarks/partitioned_tpch.py benchmarks/planning_parts.py benchmarks/optimize.py benchmarks/execute.py benchmarks/scales.py benchmarks/streams.py benchmarks/super_operators.py benchmarks/partition_writing.py benchmarks/cluster.py benchmarks/wrong_estimates.py benchmarks/skew.py benchmarks/estimates.py benchmarks/calibrate.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup venv java demo demo-data test test-fast test-spark-versions plans check format docs bench soak completeness mutants hunt load clean

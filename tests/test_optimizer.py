@@ -432,3 +432,28 @@ def test_partial_aggregates_above_broadcasts_have_as_many_partitions_as_the_larg
     (scan,) = (each for each in nodes(chosen, physical.FileScan) if each.size.rows > 1_000_000)
     groups = nodes(chosen, physical.HashAggregate)[0].size.rows
     assert partial.size.rows <= scan.size.partitions * groups
+
+
+def test_nobody_watches_a_dataframe_so_it_rests_on_no_guesses(tmp_path: Path) -> None:
+    """The conditions on `note` are guesses. A file is planned again if they are wrong, and broadcasts the few rows that it
+    expects. A DataFrame would be stuck with all of them."""
+    text = """
+sales  rows=2000000000
+    item bigint distinct=300000000
+    price double
+items  rows=300000000 key(id)
+    id   bigint low=1 high=300000000
+    note string width=40
+"""
+    query = "select price, note from sales join items on item = id where note like '%a%' and pmod(hash(note), 7) = 3"
+
+    def broadcasts(is_managed: bool, conditions: str = query) -> bool:
+        bound = Described(tmp_path, parse(text)).bind(conditions, "query", is_script=False)
+        chosen = optimize(bound, Options(Target(Machine(cores=4), is_managed=is_managed)))
+        verify(chosen)
+        return any("Replicated" in repr(node.operator.how) for node in nodes(chosen.roots[0], physical.Exchange))
+
+    assert broadcasts(is_managed=True)
+    assert not broadcasts(is_managed=False)
+    counted = "select price, note from sales join items on item = id where id < 2000"
+    assert broadcasts(is_managed=False, conditions=counted)

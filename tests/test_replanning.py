@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ from tests.support.planted_estimates import planted
 from unshuffle import Session
 from unshuffle.constants import THRESHOLDS
 from unshuffle.cost.machine import Machine
-from unshuffle.optimizer import Options, Planning
+from unshuffle.optimizer import Divided, Options, PlannedQuery, Planning
 from unshuffle.plan import physical
 from unshuffle.plan.logical import Join, Script
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.plan.user_code import runs_user_code
+from unshuffle.properties import Partitioned
 from unshuffle.search.recosted import Recosted
 from unshuffle.target import Target
 from unshuffle.verify import verify
@@ -76,9 +78,46 @@ def test_a_plan_that_is_nearly_done_is_kept(tpch_scripts: dict[int, Script]) -> 
     assert planning.again({group: 1e9}, list(planning.planned.roots)) is None
 
 
-def always_worth_it() -> object:
-    from dataclasses import replace
+def shuffles(planning: Planning) -> list[PhysicalPlan]:
+    """The exchanges that divide rows by a hash, of inputs of joins."""
+    found = (node for node in nodes(planning) if isinstance(node.operator, physical.HashJoin | physical.MergeJoin))
+    inputs = (each for join in found for each in join.inputs)
+    return [
+        each
+        for each in inputs
+        if isinstance(each.operator, physical.Exchange) and isinstance(each.delivered.partitioning, Partitioned)
+    ]
 
+
+NO_BROADCASTS = replace(OPTIONS, target=Target(replace(OPTIONS.target.machine, cores=16, broadcast_bytes=1.0)))
+
+
+def test_a_partition_that_is_too_large_makes_its_exchange_expensive(tpch_scripts: dict[int, Script]) -> None:
+    planning = Planning(tpch_scripts[9], NO_BROADCASTS)
+    exchange = shuffles(planning)[0]
+    before = remaining(planning, [])
+    assert planning.again({}, [], [(exchange, 0.9)]) is None  # so few rows take no second
+    assert remaining(planning, []) > before
+    group = planning._run.memo.groups[exchange.group]
+    assert exchange.size.largest < 0.5
+    assert planning._run.search.builder.size(group, exchange.delivered.partitioning).largest == 0.9
+
+
+def test_what_no_plan_avoids_is_left_to_who_divides_it(
+    tpch_scripts: dict[int, Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unshuffle.optimizer.THRESHOLDS", replace(THRESHOLDS, replan_seconds=0.0, replan_gain=1.0))
+    planning = Planning(tpch_scripts[9], NO_BROADCASTS)
+    usual = planning.planned.cost
+    skewed = [(each, 0.9) for each in shuffles(planning)]
+    divided = planning.again({}, [], skewed, may_divide=True)
+    assert isinstance(divided, Divided)
+    assert divided.seconds == pytest.approx(usual)
+    other = planning.again({}, [], skewed)
+    assert other is None or (isinstance(other, PlannedQuery) and other.cost > usual)
+
+
+def always_worth_it() -> object:
     return replace(THRESHOLDS, replan_seconds=0.0, replan_gain=0.0)
 
 

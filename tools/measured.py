@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -233,6 +234,36 @@ def cluster(results: dict[str, Any]) -> Iterator[Row]:
 RATES = {"1gbit": "1 Gbit/s", "200mbit": "200 Mbit/s"}
 
 
+SKEWED = {
+    "inner": "a join on a key of which one value has 60 % of the rows",
+    "left": "a LEFT JOIN on a key that is NULL in 60 % of the rows",
+    "two": "a join on a key of which two values have 35 % of the rows each",
+    "computed": "a join on a computed key of which one value has 60 % of the rows",
+}
+
+
+def skew(results: dict[str, Any]) -> Iterator[Row]:
+    for q in results["suites"]["heavy values"]:
+        longest = ", ".join(f"{q[side]['longest_task']:.1f}" for side in ("plain", "undivided", "run"))
+        what = f"{SKEWED[q['name']]}, {q['size']:,} rows, planned for 8 cores"
+        result = f"longest task {longest} times the average (plain Spark, without dividing, divided); {sides(q, 'run')}"
+        yield what, f"python benchmarks/skew.py --query {q['name']}", result
+
+
+def wrong_estimates(results: dict[str, Any]) -> Iterator[Row]:
+    queries = results["suites"]["tpch"]
+    told = []
+    for side, wrong in (("low", "too low"), ("high", "too high")):
+        ratios = sorted((q[side]["best"] / q["run"]["best"], q["name"]) for q in queries)
+        (worst, name), middle = ratios[-1], median(ratio for ratio, _ in ratios)
+        told.append(
+            f"{wrong}: {middle:.2f} times the time of the right plan in the median, {worst:.2f} at worst ({name})"
+        )
+    same = "same rows" if all(q["same_rows"] for q in queries) else "DIFFERENT ROWS"
+    what = f"one estimate of each of the {len(queries)} TPC-H queries is wrong by a factor of 100"
+    yield what, "python benchmarks/wrong_estimates.py", f"{'; '.join(told)}; {same}"
+
+
 def planning_parts(results: dict[str, Any]) -> Iterator[Row]:
     for shape, points in results["shapes"].items():
         counts, times = ", ".join(f"{p['parts']:,}" for p in points), ", ".join(f"{p['again_ms']:.0f}" for p in points)
@@ -268,6 +299,8 @@ ROWS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "partitioned_tpch": partitioned_tpch,
     "part_matching": part_matching,
     "cluster": cluster,
+    "skew": skew,
+    "wrong_estimates": wrong_estimates,
     "planning_parts": planning_parts,
     "optimize": optimize,
 }

@@ -144,6 +144,9 @@ class CostConstants:
     guess_risk: float = constant(
         1.1, "times", "work in one task and broadcasts cost more, for each guess that their rows rest on", CHOSEN
     )
+    unwatched_guess_risk: float = constant(
+        2.0, "times", "the same in a DataFrame: it is not planned again while it runs", CHOSEN
+    )
     most_guesses: int = constant(5, "guesses", "more are not more uncertain", CHOSEN)
     concurrent_job_start: float = constant(
         0.3, "of a stage's start", "a broadcast job that waits for no other", BY_HAND
@@ -239,11 +242,34 @@ class RuleThresholds:
     child_join_share: float = constant(
         0.01, "of the bytes", "ranges with less than this are not joined by a method of their own", CHOSEN
     )
+    heavy_value_bytes: float = constant(
+        64e6, "bytes", "rows of one value of a join key that are worth dividing: they fill a partition", CHOSEN
+    )
+    heavy_values: int = constant(64, "values", "of a join key are divided at most", CHOSEN)
+    heavy_parts: int = constant(
+        32, "parts", "of a heavy value for each partition that it fills, so that a hash spreads them evenly", CHOSEN
+    )
+    heavy_part_values: int = constant(
+        4, "values for each part", "or more have the columns whose hash divides the rows of a heavy value", CHOSEN
+    )
+    heavy_parts_max: int = constant(4096, "parts", "of a heavy value at most", CHOSEN)
     bounds_cuts: int = constant(256, "cuts", "at which the rows of overlapping parts are added up", CHOSEN)
     replan_error: float = constant(
         4.0, "times", "rows of an exchange that are so many times more or fewer than estimated are looked at", CHOSEN
     )
     replan_rows: int = constant(100_000, "rows", "an exchange of fewer rows, estimated and true, is not", CHOSEN)
+    replan_skew: float = constant(
+        2.0,
+        "times",
+        "a partition that is so many times larger than the largest was expected to be is looked at",
+        CHOSEN,
+    )
+    replan_skew_bytes: float = constant(
+        256e6,
+        "bytes",
+        "a smaller partition is not (spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes)",
+        SPARK,
+    )
     replan_gain: float = constant(
         1.3, "times", "a running plan is replaced if what is left of it takes so many times the new one", CHOSEN
     )

@@ -10,14 +10,16 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice
+from math import inf
 from time import perf_counter
 from typing import Any
 
 from unshuffle.cardinality.estimate import distinct_after, estimate
 from unshuffle.cardinality.sampled import columns_looked_at, looked_at, only_value
 from unshuffle.catalog.schema import Column, ColumnNumbers
-from unshuffle.constants import SEARCH, THRESHOLDS
+from unshuffle.constants import COST, SEARCH, THRESHOLDS
 from unshuffle.cost.model import CostModel
+from unshuffle.explore.heavy_values import split_heavy_values, undivided_rows
 from unshuffle.explore.join_reordering import gather_joins, order_joins
 from unshuffle.explore.picked_rows import pick_from_rows, rows_with_extremes
 from unshuffle.explore.rules import EXPLORATION, OUTPUT_RULES, SUPER_OPERATOR_NAMES
@@ -50,7 +52,7 @@ from unshuffle.plan.logical import (
 )
 from unshuffle.plan.physical import Exchange, PhysicalOperator, PhysicalPlan, SparkFallback
 from unshuffle.plan.rebuild import map_expressions
-from unshuffle.properties import Dependencies, Required
+from unshuffle.properties import Dependencies, Partitioned, Required
 from unshuffle.search.layouts.output_layouts import chosen_layout, stored_in
 from unshuffle.search.memo import Group, Memo, Rule, as_group
 from unshuffle.search.plan_builder import Accepts
@@ -137,6 +139,13 @@ class PlannedQuery:
         return {} if self.spark_fallbacks else execution_settings(self.roots, self.target)
 
 
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """The seconds of a plan if partitions that are too large are divided, which its exchanges do not do themselves."""
+
+    seconds: float
+
+
 def optimize(script: Script, options: Options | None = None) -> PlannedQuery:
     """The cheapest plan found for all outputs of a script together."""
     return Planning(script, options).planned
@@ -151,25 +160,43 @@ class Planning:
         self._run = _begin(script, options or Options())
         self.planned = self._best(begun)
 
-    def again(self, observed: Mapping[int, float], done: Collection[PhysicalPlan]) -> PlannedQuery | None:
+    def again(
+        self,
+        observed: Mapping[int, float],
+        done: Collection[PhysicalPlan],
+        skewed: Sequence[tuple[PhysicalPlan, float]] = (),
+        may_divide: bool = False,
+    ) -> PlannedQuery | Divided | None:
         """A plan that takes the rows of some groups, by number, into account, if it is better to begin again with it than to
-        go on with the plan so far, whose exchanges `done` are complete.
+        go on with the plan so far, whose exchanges `done` are complete. Exchanges may be `skewed`: they have a partition with
+        that share of the rows. If no plan avoids these and somebody else `may_divide` them, so be it.
 
         The alternatives are those of the first search: only their sizes change. The estimates of what is left and of the new
         plan are rough, so the gain must be clear."""
         begun = perf_counter()
         self._run.memo.observe(observed)
-        remaining = Recosted(self._run.memo, self._run.search.builder).remaining(self.planned.roots, done)
+        divided = self._remaining(()) if skewed and may_divide else inf
+        for exchange, share in skewed:
+            if isinstance(exchange.delivered.partitioning, Partitioned):
+                self._run.memo.groups[exchange.group].observe_largest(exchange.delivered.partitioning, share)
+        remaining = self._remaining(done)
         if remaining < THRESHOLDS.replan_seconds:
             return None
         self._run.prepare(self._script)
         planned = self._best(begun)
-        return planned if planned.cost * THRESHOLDS.replan_gain < remaining else None
+        if min(planned.cost, divided) * THRESHOLDS.replan_gain >= remaining:
+            return None
+        return planned if planned.cost <= divided else Divided(divided)
+
+    def _remaining(self, done: Collection[PhysicalPlan]) -> float:
+        """Seconds that the plan still takes if these exchanges are complete, by the present estimates."""
+        return Recosted(self._run.memo, self._run.search.builder).remaining(self.planned.roots, done)
 
     def without_broadcasts(self) -> PlannedQuery:
         """The cheapest plan without broadcasts, given what was observed so far."""
         begun = perf_counter()
-        self._run.model = CostModel(replace(self._run.model.machine, broadcast_bytes=1.0))
+        target = self._run.target
+        self._run.model = _cost_model(replace(target, machine=replace(target.machine, broadcast_bytes=1.0)))
         self._run.prepare(self._script)
         return self._best(begun)
 
@@ -208,9 +235,9 @@ class _Run:
 
     def __init__(self, script: Script, numbers: ColumnNumbers, options: Options, trace: Trace) -> None:
         self._options = options
-        self._target = options.target
+        self.target = options.target
         self._looked_at = columns_looked_at(script)
-        self.model = CostModel(options.target.machine)
+        self.model = _cost_model(options.target)
         rules = [rule for rule in EXPLORATION if rule.__name__ not in options.disabled]
         self.memo = Memo(self._estimate, rules, numbers, trace, options.expressions)
         # With join reordering disabled, joins stay in the order of the query.
@@ -233,7 +260,7 @@ class _Run:
         """Begins a search of the memo."""
         for group in self.memo.groups:
             group.forget()
-        machine, target = self.model.machine, self._target
+        machine, target = self.model.machine, self.target
         implement = Implement(
             lambda rows, bytes: machine.file_pieces(bytes), machine.few_rows, target.settings.prunes_dynamically
         )
@@ -283,7 +310,7 @@ class _Run:
         optimize_ms = (perf_counter() - begun) * 1000
         laid_out = (replace(each, layout=layout) for each, layout in zip(script.outputs, self.layouts, strict=True))
         plans = tuple(zip(laid_out, outputs, strict=True))
-        planned = PlannedQuery(plans, spools, subqueries, cost, optimize_ms, self.trace, self._target)
+        planned = PlannedQuery(plans, spools, subqueries, cost, optimize_ms, self.trace, self.target)
         return replace(planned, super_operators=tuple(self._super_operators(planned.roots)))
 
     def _super_operators(self, roots: Sequence[PhysicalPlan]) -> Iterator[SuperOperator]:
@@ -333,6 +360,8 @@ class _Run:
                 return estimate(map_expressions(node, self._with_values), inputs, facts)
             case Join() if self.memo.made_by(node) is pick_from_rows:
                 return rows_with_extremes(node, inputs, facts)
+            case Join() if self.memo.made_by(node) is split_heavy_values:
+                return undivided_rows(node, inputs, facts)
             case _:
                 return estimate(node, inputs, facts)
 
@@ -363,6 +392,11 @@ def _unmoved_input(group: Group) -> Group | None:
             *small, largest = sorted(map(as_group, join.children), key=lambda each: each.bytes)
             return largest if all(each.bytes < THRESHOLDS.join_broadcast_bytes for each in small) else None
     return None
+
+
+def _cost_model(target: Target) -> CostModel:
+    """Nobody watches a DataFrame while it runs, so what rests on guesses has to be the better choice by far."""
+    return CostModel(target.machine, COST.guess_risk if target.is_managed else COST.unwatched_guess_risk)
 
 
 def _uncorrelated_subqueries(script: Script) -> list[Plan]:

@@ -267,27 +267,32 @@ class Pipeline:
         from unshuffle.plan.user_code import runs_user_code
         from unshuffle.spark.execution.replanning import PlanReplaced, Watch
         from unshuffle.spark.execution.run import Replacement
+        from unshuffle.spark.execution.session_settings import divides_partitions
 
         planning: Planning | None = None
         replaced: list[Replacement] = []
+        is_for_spark = False
         while True:
             with ExitStack() as running:
                 watch = None
                 try:
-                    planning = planning or self._planning(script)
-                    execution = running.enter_context(self._lowered(planning.planned, script))
-                    if len(replaced) < THRESHOLDS.replans and not (
-                        planning.planned.fallbacks or runs_user_code(script)
-                    ):
-                        watch = Watch(execution.spark, planning)
-                        execution = replace(execution, watching=watch.watching)
+                    if is_for_spark:
+                        execution = self.baseline(script)
+                    else:
+                        planning = planning or self._planning(script)
+                        execution = running.enter_context(self._lowered(planning.planned, script))
+                        is_left_alone = bool(planning.planned.fallbacks) or runs_user_code(script)
+                        if len(replaced) < THRESHOLDS.replans and not is_left_alone:
+                            watch = Watch(execution.spark, planning, divides_partitions(self.connection.spark))
+                            execution = replace(execution, watching=watch.watching)
                 except Exception as error:
                     execution = self.baseline(script, (_fallback_reason(error),))
                 begun = perf_counter()
                 try:
                     result = action(replace(execution, replaced=tuple(replaced)))
                 except PlanReplaced as found:
-                    replaced.append(Replacement(found.reason, perf_counter() - begun))
+                    is_for_spark = found.is_for_spark
+                    replaced.append(Replacement(found.reason, perf_counter() - begun, is_for_spark))
                     continue
                 if watch is not None and watch.fault is not None:
                     _fallback_reason(watch.fault)

@@ -34,7 +34,7 @@ from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import ColumnStatistics
 from unshuffle.errors import Source
 from unshuffle.plan import logical
-from unshuffle.plan.expressions import AggregateCall, Call, Expression, Ref, SortKey, WindowCall
+from unshuffle.plan.expressions import AggregateCall, Call, Expression, Literal, Ref, SortKey, WindowCall
 from unshuffle.plan.logical import (
     Combine,
     Distinct,
@@ -371,6 +371,16 @@ def test_row_number_filters_keep_one_row_of_each_partition() -> None:
     )
     assert estimated(Filter(window, call("=", number, 1))).rows == pytest.approx(50)
     assert estimated(Filter(window, call("<=", number, 2))).rows == pytest.approx(100)
+
+
+def test_remainders_have_few_values() -> None:
+    table, columns = described(1000.0, k=500.0)
+    k, unknown = Ref(columns["k"]), Call("hash", (Ref(columns["k"]),), pa.int32())
+    seven = Literal(7, pa.int32())
+    for number, name, values in ((k, "pmod", 7), (unknown, "pmod", 7), (unknown, "%", 13)):
+        remainder = Call(name, (number, seven), pa.int32())
+        kept = estimated(Filter(table, Call("=", (remainder, Literal(3, pa.int32())), pa.bool_())))
+        assert kept.rows == pytest.approx(1000 / values)
 
 
 def test_expressions_have_no_more_values_than_their_columns() -> None:

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from unshuffle.cardinality.evaluation import NotEvaluated, evaluated
 from unshuffle.cardinality.join_selectivity import KeyPair
+from unshuffle.cardinality.sampled import with_common_values
 from unshuffle.cardinality.samples import BaseSample, Sample, sampled_join
 from unshuffle.catalog.files import data_files
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.parquet_files import parquet_contents
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_look import TableLook
+from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN
 from unshuffle.catalog.tables import TableFolders
 from unshuffle.constants import LOOKS
 from unshuffle.declarations import Declarations
@@ -272,6 +274,11 @@ QUERIES = (
     "select i_class, i_brand from items, sales where s_item = i_item and i_note = 0.0 group by i_class, i_brand",
     "select d_moy, i_class, count(*) as n from sales, items, days where s_item = i_item and s_day = d_key group by d_moy, i_class",
     "select s_price from sales where s_price < 10 and s_item * 2 > 1500",
+    """with months as (select i_class, i_brand, d_year, d_moy, sum(s_price) as price,
+        row_number() over (partition by i_class, i_brand order by d_year, d_moy) as n
+        from sales, items, days where s_item = i_item and s_day = d_key group by i_class, i_brand, d_year, d_moy)
+    select x.price, y.price as before from months x join months y
+    on x.i_class = y.i_class and x.i_brand = y.i_brand and x.n = y.n + 1""",
 )
 
 
@@ -283,6 +290,15 @@ def test_estimates_without_analyze(tables: Path, text: str) -> None:
             connection.execute(f"CREATE VIEW {path.stem} AS SELECT * FROM '{path}'")
         (expected,) = connection.execute(f"SELECT count(*) FROM ({text})").fetchone()
     assert planned(tables, text).size.rows == pytest.approx(expected, rel=0.25, abs=1)
+
+
+def test_common_values_of_a_computed_key_are_known() -> None:
+    """Three of four rows have one value: as a join key, it would fill a partition."""
+    sample = Written({A: [7] * 30 + [None] * 4 + list(range(100, 106))})
+    known = with_common_values(UNKNOWN_COLUMN, A, sample)
+    assert known.common == ((7, 0.75),)
+    assert known.null_fraction == pytest.approx(0.1)
+    assert with_common_values(UNKNOWN_COLUMN, B, sample) is UNKNOWN_COLUMN
 
 
 def test_a_query_over_files_that_vanish_is_planned(tmp_path: Path) -> None:

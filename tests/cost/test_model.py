@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import Column
-from unshuffle.constants import MachineConstants
+from unshuffle.constants import COST, MachineConstants
 from unshuffle.cost.formulas import FORMULAS
 from unshuffle.cost.machine import Machine
 from unshuffle.cost.model import CostModel
@@ -433,6 +433,9 @@ def test_guesses_make_serial_work_and_broadcasts_expensive() -> None:
     alone = replace(certain, partitions=1, largest=1.0)
     assert model.elapsed(1.0, replace(alone, guesses=3)) == pytest.approx(1.1**3 * model.elapsed(1.0, alone))
     assert model.broadcast(guessed).seconds > model.broadcast(certain).seconds
+    unwatched = CostModel(model.machine, COST.unwatched_guess_risk)
+    assert unwatched.elapsed(1.0, replace(alone, guesses=3)) == pytest.approx(8 * model.elapsed(1.0, alone))
+    assert unwatched.elapsed(1.0, alone) == model.elapsed(1.0, alone)
     broadcast = physical.Exchange(Repartitioning(Replicated(), RandomMerge()), ())
     near = replace(certain, bytes=500e6)
     assert model.cost(broadcast, [near], near).seconds < float("inf")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,8 @@ from tests.support.random_plans import Draw, plans, random_plan_settings, tables
 from tests.support.show import show
 from unshuffle.catalog.join_kinds import JoinKind
 from unshuffle.catalog.schema import ColumnNumbers
+from unshuffle.constants import THRESHOLDS
+from unshuffle.explore import heavy_values
 from unshuffle.explore.child_joins import union_of_child_joins
 from unshuffle.explore.join_reordering import gather_joins
 from unshuffle.explore.picked_rows import pick_from_rows
@@ -105,6 +108,15 @@ def test_alternatives_have_the_same_rows(
 
 
 FIRED: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_rows_are_heavy() -> Iterator[None]:
+    """A value of half of the rows is divided however few they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        small = replace(THRESHOLDS, heavy_value_bytes=1.0, heavy_parts_max=3)
+        patch.setattr(heavy_values, "THRESHOLDS", small)
+        yield
 
 
 @SETTINGS

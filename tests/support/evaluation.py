@@ -62,11 +62,12 @@ def rows(plan: Plan, tables: Tables) -> list[Row]:
             return grouped(below(child), keys, aggregates)
         case GroupingSets():
             return grouping_sets(plan, below(plan.child))
-        case Expand(child, keys, sets, number):
+        case Expand(child, keys, sets, number, repeated):
             return [
                 {**row, **{out: row[source] if source in one else None for out, source in keys}, number: place}
                 for row in below(child)
                 for place, one in enumerate(sets)
+                if place == 0 or repeated is None or value(repeated, row) is True
             ]
         case Distinct(child):
             return unique(below(child), child.columns)
@@ -103,6 +104,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">=": lambda a, b: a >= b,
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
+    "pmod": lambda a, b: a % b,
 }
 
 
@@ -146,6 +148,8 @@ def call(name: str, values: list[Any]) -> Any:
         case "least" | "greatest":
             known = [v for v in values if v is not None]
             return (min if name == "least" else max)(known, default=None)
+        case "xxhash64":
+            return hash(tuple(values))
         case "coalesce":
             return next((v for v in values if v is not None), None)
         case _:

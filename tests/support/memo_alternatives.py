@@ -84,7 +84,7 @@ def can_be_run(memo: Memo) -> bool:
 def estimate_anything(node: Plan, inputs: Any, facts: Any) -> Any:
     """Estimates under which rules fire that require small tables or counted values: a table with a key is small."""
     if isinstance(node, Scan):
-        counted = ColumnStatistics(3.0, common=((1, 0.5),), histogram=EquiDepthHistogram((0, 3), (3.0,), (3.0,)))
+        counted = ColumnStatistics(3.0, 0.25, common=((1, 0.5),), histogram=EquiDepthHistogram((0, 3), (3.0,), (3.0,)))
         rows = 10.0 if node.keys else 1000.0
         return replace(estimate(node, inputs, facts), rows=rows, columns=dict.fromkeys(node.columns, counted))
     if isinstance(node, PartialGroupBy | FinalGroupBy | PartialTopN):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 from unshuffle.cardinality.expression_statistics import expression_statistics
@@ -24,7 +25,7 @@ from unshuffle.cardinality.relation_estimate import (
     distinct_after,
     remaining_rows,
 )
-from unshuffle.cardinality.sampled import filtered
+from unshuffle.cardinality.sampled import filtered, with_common_values
 from unshuffle.cardinality.samples import united
 from unshuffle.cardinality.selectivity import restriction
 from unshuffle.catalog.schema import Column
@@ -157,12 +158,13 @@ def _project(node: logical.Project, inputs: Sequence[Estimate], facts: Dependenc
     origins: dict[Column, tuple[Origin, ...]] = {}
     remaining = input.remaining
     guessed = input.guessed
+    sample = input.sample.projected(dict(node.outputs)) if input.sample is not None else None
     for column, expression in node.outputs:
         if type(expression) is Ref:
             known = input.columns.get(expression.column)
             origins[column] = input.origins.get(expression.column, ())
         else:
-            known = expression_statistics(expression, input)
+            known = with_common_values(expression_statistics(expression, input), column, sample)
             origin = _origin_of(expression, column, input)
             origins[column] = (origin,)
             if origin[0] not in remaining:
@@ -171,7 +173,6 @@ def _project(node: logical.Project, inputs: Sequence[Estimate], facts: Dependenc
             columns[column] = known
         else:
             guessed = True
-    sample = input.sample.projected(dict(node.outputs)) if input.sample is not None else None
     return Estimate(input.rows, columns, guessed, facts, origins, remaining, input.own, input.guesses, sample)
 
 
@@ -197,10 +198,10 @@ def _window(node: logical.Window, inputs: Sequence[Estimate], facts: Dependencie
 
 def _windowed(call: WindowCall, input: Estimate) -> ColumnStatistics:
     by = [part.column for part in call.partition if isinstance(part, Ref)]
-    groups = max(1.0, input.distinct(by)) if by else 1.0
+    groups = max(1.0, input.groups(by)) if by else 1.0
     each = max(1.0, input.rows / groups)
     if call.call.function in RANKINGS:
-        return ColumnStatistics(each, 0.0, 1, max(1, round(each)))
+        return ColumnStatistics(each, 0.0, 1, ceil(each))
     if call.call.function == "ntile":
         return ColumnStatistics(min(each, 10.0))
     if not isinstance(call.call, AggregateCall) or call.order:

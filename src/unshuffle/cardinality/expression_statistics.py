@@ -39,6 +39,8 @@ def expression_statistics(expression: Expression, relation: Estimate) -> ColumnS
             return _choice([then], otherwise, relation)
         case Call(function="+" | "-" as sign, arguments=(left, right)):
             return _shifted(expression, sign, left, right, relation)
+        case Call(function="%" | "pmod", arguments=(_, Literal(value=int(divisor)))) if divisor:
+            return _remainder(expression, abs(divisor), relation)
         case Call(function="coalesce", arguments=(first, *rest)):
             known = expression_statistics(first, relation)
             return _bounded(expression, relation, nulls=0.0 if rest else known.null_fraction)
@@ -81,6 +83,14 @@ def _bounded(expression: Expression, relation: Estimate, nulls: float | None = N
     return ColumnStatistics(
         min(product_of_values(counts), max(1.0, relation.rows)), 1.0 - solid if nulls is None else nulls
     )
+
+
+def _remainder(expression: Call, divisor: int, relation: Estimate) -> ColumnStatistics:
+    """A remainder has few values, also of a number of which nothing is known. That of a negative number is negative for %."""
+    known, number = _bounded(expression, relation), expression_statistics(expression.arguments[0], relation)
+    is_positive = expression.function == "pmod" or (isinstance(number.low, _NUMBERS) and number.low >= 0)
+    values = float(divisor if is_positive else 2 * divisor - 1)
+    return ColumnStatistics(values if known.distinct is None else min(known.distinct, values), known.null_fraction)
 
 
 def _choice(values: list[Expression], otherwise: Expression | None, relation: Estimate) -> ColumnStatistics:

@@ -9,6 +9,7 @@ from unshuffle.cardinality.expression_statistics import expression_statistics
 from unshuffle.cardinality.group_values import counts, means, sums
 from unshuffle.cardinality.relation_estimate import Estimate, Relation, base_estimate
 from unshuffle.cardinality.sampled import with_groups
+from unshuffle.cardinality.selectivity import restriction
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.statistics.table_statistics import UNKNOWN_COLUMN, ColumnStatistics, EquiDepthHistogram
 from unshuffle.plan import logical
@@ -101,9 +102,11 @@ def grouping_sets(node: logical.GroupingSets, inputs: Sequence[Estimate], facts:
 
 
 def expand(node: logical.Expand, inputs: Sequence[Estimate], facts: Dependencies) -> Estimate:
-    """Every row once for each grouping set."""
+    """Every row once for each grouping set, or only some rows."""
     input = inputs[0]
     copies = max(1, len(node.sets))
+    if node.repeated is not None:
+        return _some_repeated(node, input, copies, facts)
     rows = input.rows * copies
     # The new columns have no more combinations than the groups that they form.
     groups = sum(input.groups(keys) if keys else 1.0 for keys in node.sets)
@@ -127,6 +130,20 @@ def expand(node: logical.Expand, inputs: Sequence[Estimate], facts: Dependencies
     columns[node.number] = ColumnStatistics(float(copies), 0.0, 0, copies - 1, common=even)
     origins[node.number] = ((relation, node.number),)
     remaining = {**input.remaining, relation: groups}
+    return Estimate(rows, columns, input.guessed, facts, origins, remaining, input.own, input.guesses)
+
+
+def _some_repeated(node: logical.Expand, input: Estimate, copies: int, facts: Dependencies) -> Estimate:
+    """Each row once, and once more for each further copy where the condition holds."""
+    assert node.repeated is not None
+    repeated = input.rows * restriction((node.repeated,), input).fraction * (copies - 1)
+    rows = input.rows + repeated
+    first = input.rows / rows if rows > 0.0 else 1.0
+    number = ColumnStatistics(float(copies), 0.0, 0, copies - 1, common=((0, first),))
+    relation = Relation(rows, facts)
+    origins = {**input.origins, node.number: ((relation, node.number),)}
+    columns = {**input.columns, node.number: number}
+    remaining = {**input.remaining, relation: rows}
     return Estimate(rows, columns, input.guessed, facts, origins, remaining, input.own, input.guesses)
 
 

@@ -66,6 +66,7 @@ class EquiJoin:
     """The combined effect of a join's equalities, which are added one after the other."""
 
     __slots__ = (
+        "assumed",
         "columns",
         "fraction",
         "guessed",
@@ -90,6 +91,7 @@ class EquiJoin:
         self.own: dict[Origin, float] = {}
         self.origins: dict[Column, tuple[Origin, ...]] = {}
         self.guessed = False
+        self.assumed = 0  # how often columns that are no key were taken to be independent
 
     def add(self, equalities: RelationEqualities) -> None:
         left, right, pairs = self.left, self.right, equalities.pairs
@@ -110,7 +112,9 @@ class EquiJoin:
         right_values = right.values_together(equalities.right, right_columns)
         values = max(left_values, right_values)
         is_left_key = _is_key(left, equalities.left, left_columns)
-        if is_left_key != _is_key(right, equalities.right, right_columns):
+        is_right_key = _is_key(right, equalities.right, right_columns)
+        self.assumed += not is_left_key and not is_right_key
+        if is_left_key != is_right_key:
             # A foreign key: its combinations are among the key's, however many its columns could form.
             values = left_values if is_left_key else right_values
         values = max(values, 1.0)  # an input without rows has no combinations

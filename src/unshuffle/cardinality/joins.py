@@ -102,7 +102,8 @@ def _of_samples(
     pairs = sampled.of_kind(JoinKind.INNER)
     if pairs is not None:
         rows = rows_of(pairs, rows)
-        equi_join.guessed = equi_join.guessed and not pairs.tells_enough
+        if pairs.tells_enough:
+            equi_join.guessed, equi_join.assumed = False, 0
     inner = _inner(left, right, rows, equi_join, facts)
     inner = replace(inner, sample=pairs if pairs is not None and pairs.tells_enough else None)
     if rest:
@@ -187,7 +188,7 @@ def _inner(left: Estimate, right: Estimate, rows: float, equi_join: EquiJoin, fa
             **remaining_rows(right.remaining, right.rows, right_kept, equi_join.right_by),
         },
         {**left.own, **right.own, **equi_join.own} if left.own or right.own or equi_join.own else left.own,
-        left.guesses + right.guesses + equi_join.guessed,
+        left.guesses + right.guesses + equi_join.guessed + equi_join.assumed,
     )
 
 

@@ -139,6 +139,19 @@ def _better(known: ColumnStatistics, seen: ColumnStatistics, look: TableLook, ro
     )
 
 
+def with_common_values(known: ColumnStatistics, column: Column, sample: Sample | None) -> ColumnStatistics:
+    """The statistics of a computed column, with its values that are common in the rows that were looked at: if it is a join
+    key, they may fill a partition each."""
+    if sample is None or sample.rows > LOOKS.sampled_rows or known.common or column not in sample.wanted:
+        return known
+    values = sample.values(column)
+    if values is None or values.type != column.type or pa.types.is_nested(values.type):
+        return known
+    counted = count_values(values, LOOKS.sampled_rows)[0]
+    common = tuple(pair for pair in counted.common if pair[1] * sample.rows >= LOOKS.min_rows)
+    return replace(known, null_fraction=counted.null_fraction, common=common) if common else known
+
+
 def rows_of(sample: Sample, otherwise: float) -> float:
     """The rows of a relation of which a sample remains; `otherwise` is what statistics say."""
     if sample.rows:
@@ -256,7 +269,15 @@ def with_groups(estimate: Estimate, keys: Sequence[Column], input: Estimate) -> 
             known = columns.get(key)
             distinct = counted.distinct if known is None or sample.is_complete else known.distinct
             columns[key] = replace(counted, distinct=distinct)
-    return replace(estimate, columns=columns, sample=sample)
+    (before,) = estimate.remaining
+    relation = replace(before, sample=sample)  # it knows which combinations of some keys there are
+    return replace(
+        estimate,
+        columns=columns,
+        sample=sample,
+        origins={column: ((relation, column),) for column in estimate.origins},
+        remaining={relation: estimate.rows},
+    )
 
 
 def _stored_order(estimate: Estimate) -> tuple[tuple[tuple[Column, ...], ...], dict[Column, float]]:

@@ -29,8 +29,11 @@ from unshuffle.properties import Sorted
 
 
 class CostModel:
-    def __init__(self, machine: Machine) -> None:
+    """`guess_risk` is how many times more something risky costs for each guess that its rows rest on."""
+
+    def __init__(self, machine: Machine, guess_risk: float = COST.guess_risk) -> None:
         self.machine = machine
+        self._guess_risk = guess_risk
         self._slow_patterns: dict[int, tuple[Expression, int]] = {}
 
     # --- for the search
@@ -47,7 +50,7 @@ class CostModel:
         It is the operator's own formula for a machine that spreads work evenly over all cores whatever the layout
         (`_BalancedModel`), and for one partition, which is the cheapest to start and to connect. Formulas must be monotone in
         the number of partitions and in the share of the largest."""
-        model = _BalancedModel(self.machine)
+        model = _BalancedModel(self.machine, self._guess_risk)
         return FORMULAS[type(operator)](model, operator, [_in_one(each) for each in inputs], _in_one(output)).seconds
 
     def fragments(self, partitions: int) -> tuple[int, ...]:
@@ -79,7 +82,7 @@ class CostModel:
     def risk(self, size: SizeEstimate) -> float:
         """How much more than it is estimated to cost a choice counts that would be far worse with more rows: work in one
         task, and broadcasts. So of two plans that cost about the same, the one that rests on no guess wins."""
-        return COST.guess_risk ** min(size.guesses, COST.most_guesses)
+        return self._guess_risk ** min(size.guesses, COST.most_guesses)
 
     def cpu(self, work: float, size: SizeEstimate) -> Cost:
         seconds = self.elapsed(work, size)

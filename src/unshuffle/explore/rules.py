@@ -20,6 +20,7 @@ from unshuffle.explore.aggregation import (
     split_aggregate,
 )
 from unshuffle.explore.child_joins import union_of_child_joins
+from unshuffle.explore.heavy_values import split_heavy_values
 from unshuffle.explore.join_reordering import order_joins
 from unshuffle.explore.partial_top_n import split_limit
 from unshuffle.explore.picked_rows import pick_from_rows
@@ -50,6 +51,7 @@ SUPER_OPERATORS = (
 EXPLORATION = (
     order_joins,
     union_of_child_joins,
+    split_heavy_values,
     semi_join_above_join,
     split_aggregate,
     aggregate_below_join,

@@ -16,7 +16,7 @@ from unshuffle.plan.facts import facts_of, has_facts
 from unshuffle.plan.logical import GroupRef, Plan, Shared
 from unshuffle.plan.operator_facts import has_repeatable_rows, is_rowwise
 from unshuffle.plan.rebuild import with_inputs
-from unshuffle.properties import Dependencies, Partitioned, PrefixPartitioned, Sorted
+from unshuffle.properties import Dependencies, Partitioned, PrefixPartitioned, RangeFunction, Sorted
 from unshuffle.search.layouts.range_layouts import Spread
 from unshuffle.search.trace import Trace
 
@@ -35,6 +35,7 @@ class Group(GroupRef):
         self.column_set = frozenset(columns)
         self.expressions: list[Plan] = []
         self.name: str | None = None  # of a shared rowset
+        self._observed_shares: dict[Any, float] = {}
         self.forget()
         self._facts: Dependencies | None = None
         self._estimate: Any = None
@@ -63,14 +64,24 @@ class Group(GroupRef):
         self.lower_bounds: list[float] = []
         self.exchange_lower_bound = 0.0
         self.recompute_seconds = 0.0  # to compute the rows once more from the last exchanges and files
-        self.largest_shares: dict[Any, float] = {}
+        self.largest_shares: dict[Any, float] = dict(self._observed_shares)
         self._width: float | None = None
+
+    @staticmethod
+    def share_key(layout: Partitioned) -> Any:
+        """What decides how large the largest partition is: the boundaries of ranges, else the columns."""
+        return layout if isinstance(layout.function, RangeFunction) else layout.columns
+
+    def observe_largest(self, layout: Partitioned, share: float) -> None:
+        """Under this layout, the largest partition has that share of the rows."""
+        self._observed_shares[self.share_key(layout)] = share
+        self.largest_shares = dict(self._observed_shares)
 
     def resize(self, estimate: Any) -> None:
         """Another estimate of the rows. Plans that were found before rest on the old one."""
         self._estimate = estimate
         self._width = None
-        self.largest_shares = {}
+        self.largest_shares = dict(self._observed_shares)
 
     @property
     def facts(self) -> Dependencies:

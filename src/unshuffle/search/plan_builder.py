@@ -30,7 +30,6 @@ from unshuffle.properties import (
     Partitioning,
     PrefixPartitioned,
     Proof,
-    RangeFunction,
     Repartitioning,
     Replicated,
     Required,
@@ -205,7 +204,7 @@ class PlanBuilder:
     @staticmethod
     def _largest_share(group: Group, layout: Partitioned) -> float:
         """The largest partition's share of the rows: of ranges, by the distribution of rows; else, of the commonest value."""
-        key = layout if isinstance(layout.function, RangeFunction) else layout.columns
+        key = group.share_key(layout)
         if key not in group.largest_shares:
             share = range_share(group, layout)
             group.largest_shares[key] = float(group.estimate.largest_share(layout.columns)) if share is None else share

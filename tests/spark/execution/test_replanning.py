@@ -29,7 +29,9 @@ PARALLEL = Machine(
     cores=2, stage=1e-5, task=1e-6, block=1e-12, connection=1e-12, broadcast_bytes=2e5, file_piece_bytes=1e3
 )
 # So few rows are looked at, and any plan is replaced in which an estimate was off, even if it is nearly done.
-EAGER = replace(THRESHOLDS, replan_error=20.0, replan_rows=20, replan_gain=0.0, replan_seconds=0.0)
+EAGER = replace(
+    THRESHOLDS, replan_error=20.0, replan_rows=20, replan_gain=0.0, replan_seconds=0.0, replan_skew_bytes=1.0
+)
 
 # The rows below the aggregate are misjudged. The nested-loop join above its exchange takes seconds: there is time to plan.
 SLOW = """
@@ -133,6 +135,38 @@ def test_a_broadcast_that_fails_is_planned_without(session: Session, tmp_path: P
         run = session.run(query)
     assert run.results[0].first == ((1500,),)
     assert run.replanned[0].endswith("a table was too large for a broadcast")
+
+
+# Three of five rows have one value, which nobody knows: so few rows are not looked at. Its pairs take a second.
+SKEWED = """
+    SELECT max(abs(x.w * y.w - x.w)) AS most
+    FROM (SELECT if(k % 5 < 3, 7, k) AS k, w FROM t WHERE w >= 0) AS x
+    JOIN (SELECT if(k % 5 < 3, 7, k) AS k, w FROM t WHERE w < 2000) AS y ON x.k = y.k
+"""
+NO_BROADCASTS = replace(PARALLEL, cores=8, broadcast_bytes=1.0)
+
+
+def test_a_join_on_a_heavy_value_is_left_to_adaptive_execution(session: Session, tmp_path: Path, eager: None) -> None:
+    """Its partition is found to be too large when it has been written, and no other plan avoids it."""
+    query = tmp_path / "skewed.sql"
+    query.write_text(SKEWED)
+    plan_for(session, NO_BROADCASTS)
+    with temporarily(session.spark, **{"spark.sql.adaptive.enabled": "true"}):
+        run = session.run(query)
+    expected = session.pipeline.baseline(session.pipeline.bind(query)).frames[0].collect()
+    assert run.results[0].first == (tuple(expected[0]),)
+    assert "left to Spark's adaptive execution" in run.replanned[0]
+    assert "had a partition with" in run.replanned[0]
+    assert run.fallbacks == ()
+
+
+def test_without_adaptive_execution_a_heavy_value_stays(session: Session, tmp_path: Path, eager: None) -> None:
+    query = tmp_path / "skewed.sql"
+    query.write_text(SKEWED)
+    plan_for(session, NO_BROADCASTS)
+    with temporarily(session.spark, **{"spark.sql.adaptive.enabled": "false"}):
+        run = session.run(query)
+    assert not any("adaptive" in each for each in run.replanned)
 
 
 def test_a_fault_in_planning_again_is_told(

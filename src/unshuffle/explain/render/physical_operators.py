@@ -114,8 +114,11 @@ class OperatorText:
         return "Rowset", [("", op.name), ("computed", "for this use")]
 
     def expand(self, op: physical.Expand) -> Description:
+        number, repeated = ("number", self._names.name(op.expand.number)), op.expand.repeated
+        if repeated is not None:
+            return "Expand", [("copies", str(len(op.expand.sets))), ("if", self._names.expression(repeated)), number]
         sets = ", ".join(f"({self._names.listed(columns)})" for columns in op.expand.sets)
-        return "Expand", [("", sets), ("number", self._names.name(op.expand.number))]
+        return "Expand", [("", sets), number]
 
     def aggregate(self, op: physical.HashAggregate | physical.SortAggregate) -> Description:
         name = type(op).__name__ + ("" if op.phase == "complete" else f" ({op.phase})")

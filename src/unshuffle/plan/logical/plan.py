@@ -64,7 +64,10 @@ _EXPRESSIONS: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
         *_refs(*(key for _, key in plan.keys)),
         *(call for _, call in plan.aggregates),
     ),
-    relational.Expand: lambda plan: _refs(*(key for _, key in plan.keys)),
+    relational.Expand: lambda plan: (
+        *_refs(*(key for _, key in plan.keys)),
+        *((plan.repeated,) if plan.repeated is not None else ()),
+    ),
     relational.Window: lambda plan: tuple(call for _, call in plan.calls),
     relational.Sort: lambda plan: tuple(key.expression for key in plan.order),
     relational.PartialTopN: lambda plan: tuple(key.expression for key in plan.order),

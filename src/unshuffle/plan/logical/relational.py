@@ -92,12 +92,14 @@ class GroupingSets(Unary):
 
 @dataclass(frozen=True, slots=True)
 class Expand(Unary):
-    """Each row once per grouping set, with the set's number and the keys of that set. Other keys are NULL."""
+    """Each row once per grouping set, with the set's number and the keys of that set. Other keys are NULL. A row for which
+    `repeated` is not true comes once, in the first set."""
 
     child: Plan
     keys: tuple[tuple[Column, Column], ...]  # (output, input)
     sets: tuple[tuple[Column, ...], ...]  # of input columns; a set's position is its number
     number: Column
+    repeated: Expression | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from unshuffle.catalog.schema import Column
 from unshuffle.constants import THRESHOLDS
 from unshuffle.frozen import dataclass
-from unshuffle.optimizer import PlannedQuery, Planning
+from unshuffle.optimizer import Divided, PlannedQuery, Planning
 from unshuffle.plan import physical
 from unshuffle.plan.physical import PhysicalPlan
 from unshuffle.properties import PartialMerge, Replicated, TargetedBroadcast
@@ -31,9 +31,10 @@ _CANCEL_AGAIN = 0.05  # seconds; a job that is submitted while others are cancel
 class PlanReplaced(Exception):
     """Raised where a plan ran that was cancelled for a better one. Nothing has failed."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, is_for_spark: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.is_for_spark = is_for_spark  # adaptive execution divides the partition that is too large
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +48,20 @@ class WatchedExchange:
         rows = f"{'' if observed.is_complete else 'about '}{observed.rows:,.0f} rows"
         kind = "broadcast" if self.expected.is_broadcast else "exchange"
         names = ", ".join(column.name for column in self.node.columns)
+        if observed.largest is not None:
+            return f"the {kind} of ({names}) had a partition with {observed.largest:.0%} of its bytes"
         return f"the {kind} of ({names}) had {rows}, {self.expected.rows:,.0f} were estimated"
 
 
 class Watch:
     """Watches the actions of one query, and plans it again."""
 
-    def __init__(self, spark: SparkSession, planning: Planning) -> None:
+    def __init__(self, spark: SparkSession, planning: Planning, divides_partitions: bool = False) -> None:
+        """`divides_partitions`: whether the user's session divides partitions that are too large (adaptive execution)."""
         self._spark = spark
         self._planning = planning
+        self._divides_partitions = divides_partitions
+        self._is_for_spark = False
         self._exchanges = tuple(watched_exchanges(planning.planned))
         self._replaced: str | None = None
         self.fault: Exception | None = None  # of ours, in planning again
@@ -86,13 +92,13 @@ class Watch:
             if self._replaced is None and _is_too_large_to_broadcast(failure):
                 self._avoid_broadcasts()
             if self._replaced is not None:
-                raise PlanReplaced(self._replaced) from failure
+                raise PlanReplaced(self._replaced, self._is_for_spark) from failure
             raise failure
 
     def _watcher(self, tag: str) -> ExchangeWatcher | None:
         expected = [each.expected for each in self._exchanges]
         try:
-            return ExchangeWatcher(self._spark, tag, expected, THRESHOLDS.replan_error, THRESHOLDS.replan_rows)
+            return ExchangeWatcher(self._spark, tag, expected, THRESHOLDS)
         except Exception as error:
             self.fault = error
             return None
@@ -103,7 +109,10 @@ class Watch:
             while (observed := watcher.next()) is not None:
                 replanned = self._plan_again(observed)
                 if replanned is not None and not ended.is_set():
-                    self._planning.adopt(replanned)
+                    if isinstance(replanned, PlannedQuery):
+                        self._planning.adopt(replanned)
+                    else:
+                        self._is_for_spark = True
                     self._replaced = "; ".join(self._reasons(observed))
                     while not ended.wait(_CANCEL_AGAIN):
                         watcher.cancel("unshuffle has a better plan, and runs that")
@@ -120,16 +129,29 @@ class Watch:
         else:
             self._replaced = "a table was too large for a broadcast"
 
-    def _plan_again(self, observed: Sequence[ObservedExchange]) -> PlannedQuery | None:
+    def _plan_again(self, observed: Sequence[ObservedExchange]) -> PlannedQuery | Divided | None:
         rows = {self._exchanges[each.place].node.group: each.rows for each in observed}
         done = [self._exchanges[each.place].node for each in observed if each.is_complete]
-        return self._planning.again(rows, done)
+        skewed = [(self._exchanges[each.place].node, each.largest) for each in observed if each.largest is not None]
+        can_divide = self._divides_partitions and all(self._is_joined(node) for node, _ in skewed)
+        return self._planning.again(rows, done, skewed, can_divide)
+
+    def _is_joined(self, exchange: PhysicalPlan) -> bool:
+        """Whether its partitions are those of a join. Spark divides no others."""
+        nodes = [node for root in self._planning.planned.roots for node in root.walk()]
+        joins = (node for node in nodes if isinstance(node.operator, physical.HashJoin | physical.MergeJoin))
+        inputs = (each for join in joins for each in join.inputs)
+        return any(exchange is (each.inputs[0] if _is_sort(each) else each) for each in inputs)
 
     def _reasons(self, observed: Sequence[ObservedExchange]) -> Iterator[str]:
         for each in observed:
             exchange = self._exchanges[each.place]
-            if is_off(each.rows, exchange.expected.rows):
+            if each.largest is not None or is_off(each.rows, exchange.expected.rows):
                 yield exchange.told(each)
+
+
+def _is_sort(node: PhysicalPlan) -> bool:
+    return isinstance(node.operator, physical.LocalSort)
 
 
 _TOO_LARGE = (
@@ -173,7 +195,7 @@ def _watched(node: PhysicalPlan) -> Iterator[WatchedExchange]:
 
 def _expected(node: PhysicalPlan, rows: PhysicalPlan, is_broadcast: bool) -> WatchedExchange:
     names = frozenset(column.spark_name for column in _named_columns(rows))
-    return WatchedExchange(node, ExpectedExchange(is_broadcast, names, rows.size.rows))
+    return WatchedExchange(node, ExpectedExchange(is_broadcast, names, rows.size.rows, node.size.largest))
 
 
 def _named_columns(rows: PhysicalPlan) -> Sequence[Column]:

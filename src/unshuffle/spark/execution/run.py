@@ -67,9 +67,11 @@ class Replacement:
 
     reason: str
     seconds: float
+    is_for_spark: bool = False  # the query then ran as plain Spark runs it
 
     def __str__(self) -> str:
-        return f"after {self.seconds:.1f} s the query was planned again: {self.reason}"
+        instead = "left to Spark's adaptive execution" if self.is_for_spark else "planned again"
+        return f"after {self.seconds:.1f} s the query was {instead}: {self.reason}"
 
 
 @contextmanager

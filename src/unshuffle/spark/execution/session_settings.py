@@ -12,6 +12,7 @@ from unshuffle.spark.shims.observations import share_observations
 from unshuffle.spark.shims.query_session import hand_over, query_session
 from unshuffle.spark.shims.session_conf import session_conf
 from unshuffle.target import (
+    ADAPTIVE,
     BYPASS_MERGE_THRESHOLD,
     MAX_PARTITION_BYTES,
     TWO_LEVEL_MAP,
@@ -41,6 +42,12 @@ def settings_and_cores(spark: SparkSession) -> tuple[SessionSettings, int]:
         conf.auto_broadcast_bytes,
     )
     return settings, conf.cores
+
+
+def divides_partitions(spark: SparkSession) -> bool:
+    """Whether a session divides the partitions of a join that are too large."""
+    names = (ADAPTIVE, "spark.sql.adaptive.skewJoin.enabled")
+    return all(str(spark.conf.get(name)).lower() == "true" for name in names)
 
 
 def isolated_session(spark: SparkSession, settings: Settings) -> SparkSession:

@@ -210,7 +210,8 @@ class Baseline:
         return self._placeholders.call(code, arguments)
 
     def _expand(self, plan: logical.Expand) -> str:
-        return expanded(plan, self.sql(plan.child))
+        repeated = None if plan.repeated is None else self.expression(plan.repeated)
+        return expanded(plan, self.sql(plan.child), repeated)
 
     def _distinct(self, plan: logical.Distinct) -> str:
         return f"SELECT DISTINCT * FROM ({self.sql(plan.child)})"
@@ -320,11 +321,13 @@ _TRANSLATIONS: dict[type, Callable[[Baseline, Any], str]] = {
 }
 
 
-def expanded(plan: logical.Expand, rows: str, extras: Sequence[Column] = ()) -> str:
+def expanded(plan: logical.Expand, rows: str, repeated: str | None, extras: Sequence[Column] = ()) -> str:
     """Each row once for every grouping set. Keys that a set leaves out are NULL in its copy."""
     number = name_of(plan.number)
-    numbers = ", ".join(map(str, range(len(plan.sets))))
-    copies = f"SELECT *, explode(array({numbers})) AS {number} FROM ({rows})"
+    numbers = f"array({', '.join(map(str, range(len(plan.sets))))})"
+    if repeated is not None:
+        numbers = f"CASE WHEN {repeated} THEN sequence(0, {len(plan.sets) - 1}) ELSE array(0) END"
+    copies = f"SELECT *, explode({numbers}) AS {number} FROM ({rows})"
     keys = []
     for out, column in plan.keys:
         sets = ", ".join(str(i) for i, one in enumerate(plan.sets) if column in one)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 
+from unshuffle.constants import RuleThresholds
 from unshuffle.frozen import dataclass
 from unshuffle.spark.shims.compiled_java import java_object
 from unshuffle.spark.shims.gateway import java_class
@@ -20,37 +21,48 @@ from unshuffle.spark.shims.gateway import java_class
 
 @dataclass(frozen=True, slots=True)
 class ExpectedExchange:
-    """An exchange: the names of its columns, and the rows that it is expected to have."""
+    """An exchange: the names of its columns, the rows that it is expected to have, and the largest partition's share of its
+    bytes. A broadcast has one partition."""
 
     is_broadcast: bool
     columns: frozenset[str]
     rows: float
+    largest: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedExchange:
     """The true rows of an exchange, by its position among those that are expected. Before the end of the stage that computes
-    them, `rows` is what its tasks make expect so far."""
+    them, `rows` is what its tasks make expect so far. `largest` is the largest partition's share of the bytes of a shuffle in
+    which it is a task of its own; None if that is as expected."""
 
     place: int
     rows: float
     is_complete: bool
+    largest: float | None = None
 
 
 class ExchangeWatcher:
     """Watches the jobs with a tag from now on, until it is closed."""
 
     def __init__(
-        self, spark: SparkSession, tag: str, expected: Iterable[ExpectedExchange], error: float, least_rows: int
+        self, spark: SparkSession, tag: str, expected: Iterable[ExpectedExchange], thresholds: RuleThresholds
     ) -> None:
         lines = java_class(spark, "java.util.ArrayList")()
         for each in expected:
             kind = "broadcast" if each.is_broadcast else "shuffle"
-            lines.add(" ".join([kind, repr(float(each.rows)), *sorted(each.columns)]))
+            lines.add(" ".join([kind, repr(float(each.rows)), repr(float(each.largest)), *sorted(each.columns)]))
         watchers = java_object(spark, "unshuffle.ExchangeWatchers", _WATCHERS)
         self._tag = tag
         self._context = spark.sparkContext._jsc.sc()
-        self._java = watchers.watcher(tag, lines, float(error), int(least_rows))
+        self._java = watchers.watcher(
+            tag,
+            lines,
+            float(thresholds.replan_error),
+            int(thresholds.replan_rows),
+            float(thresholds.replan_skew),
+            float(thresholds.replan_skew_bytes),
+        )
         self._context.addSparkListener(self._java)
 
     def next(self) -> list[ObservedExchange] | None:
@@ -59,7 +71,10 @@ class ExchangeWatcher:
         if not text:
             return None
         observed = (line.split(" ") for line in text.splitlines())
-        return [ObservedExchange(int(place), float(rows), ended == "1") for place, rows, ended in observed]
+        return [
+            ObservedExchange(int(place), float(rows), ended == "1", float(largest) if largest != "-" else None)
+            for place, rows, ended, largest in observed
+        ]
 
     def close(self) -> None:
         self._java.close()
@@ -73,6 +88,8 @@ class ExchangeWatcher:
 _WATCHERS = r"""
 package unshuffle;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -109,8 +126,8 @@ import scala.collection.immutable.Seq;
 public class ExchangeWatchers {
   public ExchangeWatchers() {}
 
-  public Object watcher(String tag, List lines, double error, int leastRows) {
-    return new Watcher(tag, lines, error, leastRows);
+  public Object watcher(String tag, List lines, double error, int leastRows, double skew, double leastBytes) {
+    return new Watcher(tag, lines, error, leastRows, skew, leastBytes);
   }
 
   // An exchange, and what is known of it.
@@ -126,6 +143,10 @@ public class ExchangeWatchers {
     int stage = -1;
     int tasks;
     boolean isComplete;
+    ShuffleExchangeExec shuffle;
+    double expectedLargest;
+    double largest; // the share of the bytes that is in the largest partition
+    double largestBytes;
     HashMap running = new HashMap(); // the rows so far of the tasks that have not ended
     int told; // 1: while its stage was running, 2: when it was complete
 
@@ -141,12 +162,47 @@ public class ExchangeWatchers {
       double all = ended == 0 ? 0.0 : (double) rows * Math.max(tasks, ended) / ended;
       return Math.max(all, atLeast());
     }
+
+    void measure() {
+      if (shuffle == null) return;
+      long[] sizes = (long[]) bytesByPartition(shuffle.shuffleDependency());
+      double sum = 0.0;
+      largestBytes = 0.0;
+      for (int i = 0; i < sizes.length; i++) {
+        sum += (double) sizes[i];
+        largestBytes = Math.max(largestBytes, (double) sizes[i]);
+      }
+      largest = sum == 0.0 ? 0.0 : largestBytes / sum;
+    }
+  }
+
+  // Classes of these methods cannot be compiled against: others of their methods have types that are not on the class path.
+  static Object bytesByPartition(Object dependency) {
+    try {
+      MethodHandles.Lookup lookup = MethodHandles.publicLookup();
+      Class env = Class.forName("org.apache.spark.SparkEnv");
+      Class tracker = Class.forName("org.apache.spark.MapOutputTracker");
+      Class master = Class.forName("org.apache.spark.MapOutputTrackerMaster");
+      Class shuffle = Class.forName("org.apache.spark.ShuffleDependency");
+      Class statistics = Class.forName("org.apache.spark.MapOutputStatistics");
+      Object current = lookup.findStatic(env, "get", MethodType.methodType(env)).invokeWithArguments(new Object[0]);
+      Object found = lookup.findVirtual(env, "mapOutputTracker", MethodType.methodType(tracker))
+          .invokeWithArguments(new Object[] {current});
+      Object told = lookup.findVirtual(master, "getStatistics", MethodType.methodType(statistics, shuffle))
+          .invokeWithArguments(new Object[] {found, dependency});
+      return lookup.findVirtual(statistics, "bytesByPartitionId", MethodType.methodType(long[].class))
+          .invokeWithArguments(new Object[] {told});
+    } catch (Throwable unknown) {
+      return new long[0];
+    }
   }
 
   public static class Watcher extends SparkListener {
     final String tag;
     final double error;
     final double leastRows;
+    final double skew;
+    final double leastBytes;
     final ArrayList exchanges = new ArrayList();
     final HashSet names = new HashSet();
     final HashMap byMetric = new HashMap();
@@ -154,7 +210,9 @@ public class ExchangeWatchers {
     final HashSet ours = new HashSet(); // stages
     final LinkedBlockingQueue queue = new LinkedBlockingQueue();
 
-    Watcher(String tag, List lines, double error, int leastRows) {
+    Watcher(String tag, List lines, double error, int leastRows, double skew, double leastBytes) {
+      this.skew = skew;
+      this.leastBytes = leastBytes;
       this.tag = tag;
       this.error = error;
       this.leastRows = (double) leastRows;
@@ -164,7 +222,8 @@ public class ExchangeWatchers {
         each.place = i;
         each.isBroadcast = parts[0].equals("broadcast");
         each.expected = Double.parseDouble(parts[1]);
-        for (int j = 2; j < parts.length; j++) each.columns.add(parts[j]);
+        each.expectedLargest = Double.parseDouble(parts[2]);
+        for (int j = 3; j < parts.length; j++) each.columns.add(parts[j]);
         names.addAll(each.columns);
         exchanges.add(each);
       }
@@ -221,6 +280,7 @@ public class ExchangeWatchers {
       // A plan may run an exchange more than once, and a script several plans: the first one tells.
       if (match == null || match.isFound) return;
       match.isFound = true;
+      if (plan instanceof ShuffleExchangeExec) match.shuffle = (ShuffleExchangeExec) plan;
       byMetric.put(Long.valueOf(metric.id()), match);
     }
 
@@ -312,6 +372,7 @@ public class ExchangeWatchers {
         if (each.stage != event.stageInfo().stageId() || event.stageInfo().failureReason().isDefined()) continue;
         each.isComplete = true;
         each.running.clear();
+        each.measure();
         isChanged = true;
       }
       if (isChanged) tell();
@@ -329,13 +390,15 @@ public class ExchangeWatchers {
         // Before its end, a stage tells at least how many rows there are.
         boolean isMore = each.atLeast() > each.expected * error && each.atLeast() >= leastRows;
         boolean isLess = each.isComplete && rows * error < each.expected && each.expected >= leastRows;
-        int news = isMore || isLess ? (each.isComplete ? 2 : 1) : 0;
+        boolean isSkewed = each.largestBytes >= leastBytes && each.largest > skew * each.expectedLargest;
+        int news = isMore || isLess || isSkewed ? (each.isComplete ? 2 : 1) : 0;
         if (news > each.told) {
           each.told = news;
           isNew = true;
         }
         if (each.isComplete || isMore) {
-          text.append(each.place).append(' ').append(rows).append(' ').append(each.isComplete ? 1 : 0).append('\n');
+          text.append(each.place).append(' ').append(rows).append(' ').append(each.isComplete ? 1 : 0).append(' ');
+          text.append(isSkewed ? String.valueOf(each.largest) : "-").append('\n');
         }
       }
       if (isNew) queue.add(text.toString());

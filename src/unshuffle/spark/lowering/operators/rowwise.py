@@ -65,5 +65,6 @@ def _from_python(node: PhysicalPlan, sql: str) -> Lowered:
 
 
 def expand(lowering: Lowering, node: PhysicalPlan, operator: physical.Expand) -> Lowered:
-    rows = lowering.lower(node.inputs[0])
-    return replace(rows, sql=expanded(operator.expand, rows.sql, rows.extras))
+    rows, repeated = lowering.lower(node.inputs[0]), operator.expand.repeated
+    condition = None if repeated is None else lowering.expression(repeated)
+    return replace(rows, sql=expanded(operator.expand, rows.sql, condition, rows.extras))
