@@ -169,6 +169,7 @@ def test_only_the_rows_of_the_dataframe_matter(spark: SparkSession, orders: Path
         ({"orders/2024": "true"}, "a condition on a part must read a column"),
         ({"orders/2024": "n IN (SELECT 1)"}, "a condition on a part cannot have a subquery"),
         ({"orders/2024": "max(n) > 1"}, "a condition on a part cannot have an aggregate or window function"),
+        ({"orders/2024": "n < 'many'"}, "WHERE (n < 'many')) of 'orders' cannot be checked: [CAST_INVALID_INPUT]"),
         ({"orders/2024": "rand() > n"}, "a condition on a part cannot have a function that is not deterministic"),
         ({"orders/2026": "n > 1"}, "there is no file or folder 'orders/2026'"),
         ({"orders/*": "n > 1"}, "there is no file or folder 'orders/*'"),

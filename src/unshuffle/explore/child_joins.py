@@ -121,19 +121,22 @@ class _Side:
 
     def bytes_in(self, child: ChildJoin) -> int:
         """The size of the parts that can have rows of a child join."""
-        known, wanted = self.source.scan.bounds, self.bounds.overlapping(child.intervals)
+        known = self.source.scan.bounds
         assert known is not None
-        return known.bytes_of(part for part in self.source.needed if part in wanted)
+        return known.bytes_of(self._needed_in(child.intervals))
 
     def restricted(self, intervals: Sequence[KeyInterval], has_nulls: bool) -> Plan:
         """The rows with a value in these intervals, and those without a value."""
-        wanted = self.bounds.overlapping((*intervals, NULLS) if has_nulls else intervals)
         inside = condition_within(self.column, intervals)
         assert inside is not None  # one child join never has all values
         if has_nulls and self.column.nullable:
             inside = connect("or", [inside, Call("isnull", (Ref(self.column),), pa.bool_())])
-        needed = tuple(part for part in self.source.needed if part in wanted)
+        needed = self._needed_in((*intervals, NULLS) if has_nulls else intervals)
         return self.source.over(Filter(replace(self.source.scan, needed=needed, share=1.0), inside))
+
+    def _needed_in(self, intervals: Sequence[KeyInterval]) -> tuple[int, ...]:
+        wanted = self.bounds.overlapping(intervals)
+        return tuple(part for part in self.source.needed if part in wanted)
 
 
 def _side(source: _Source, group: Group, column: Column) -> _Side | None:

@@ -50,6 +50,7 @@ class PartitionIndex:
         self._ascend = all(one <= other for one, other in pairwise(self._highs))
         self._is_simple = len(ordered) == len(set(self._parts))  # no part has two intervals
         self._greatest = [] if self._ascend else _greatest(self._highs)
+        self._least_high = min(self._highs, default=())
 
     @cached_property
     def without_nulls(self) -> PartitionIndex:
@@ -81,6 +82,8 @@ class PartitionIndex:
         first, last = neighbours(self._lows, self._highs, low, high)
         if self._ascend:
             found = self._parts[first:last]
+        elif last == len(self._parts) and low < self._least_high:  # every part, as in a column that is in no order
+            found = self._parts
         else:
             found = [self._parts[at] for at in self._above(low, last)]
         return sorted(found) if self._is_simple else sorted(set(found))

@@ -131,3 +131,20 @@ def test_spark_counts_on_the_columns_after_they_were_renamed_or_computed(spark: 
     assert exchanges(a.select(F.col("ka").alias("key")).groupBy("key").count()) == 0
     assert exchanges(a.select((F.col("ka") % 5).alias("key")).groupBy("key").count()) == 1
     assert exchanges(a.select("ga").groupBy("ga").count()) == 1
+
+
+def test_tasks_do_not_get_the_boundaries_of_stored_rows(spark: SparkSession) -> None:
+    """The plan is in every task, so thousands of tasks would read thousands of boundaries each."""
+    from unshuffle.spark.shims.function_partitioning import claims_of_functions
+    from unshuffle.spark.shims.gateway import jvm
+    from unshuffle.spark.shims.range_number import number_code
+
+    def size_in_task(count: int) -> int:
+        function = RangeFunction((RangeKey(pa.int64()),), tuple((i,) for i in range(1, count)))
+        code = number_code(spark, function)
+        buffer = jvm(spark).java.io.ByteArrayOutputStream()
+        stream = jvm(spark).java.io.ObjectOutputStream(buffer)
+        stream.writeObject(claims_of_functions(spark).apply(code.text, code.expression, count))
+        return int(buffer.size())
+
+    assert size_in_task(5_000) == size_in_task(3) < 1_000

@@ -23,7 +23,7 @@ from unshuffle.catalog.constraints.counterexamples import (
 from unshuffle.catalog.files import absolute, data_files
 from unshuffle.catalog.schema import Column
 from unshuffle.declarations import DeclaredConstraint
-from unshuffle.errors import InternalError, UnshuffleError
+from unshuffle.errors import InternalError, JobProblem, UnshuffleError
 from unshuffle.plan.expressions import Call, Literal, Ref, columns_of
 from unshuffle.plan.logical import Files, Filter, Output, Plan, Project, Scan, Script, TableScan
 from unshuffle.plan.movable_conditions import substitute
@@ -58,7 +58,11 @@ class SparkConstraintCounter:
         except UnshuffleError:
             raise
         except Exception as error:
-            raise explain_failure(error, spans_of(Script((Output(declared.rowset, None),)))) from error
+            problem = explain_failure(error, spans_of(Script((Output(declared.rowset, None),))))
+            if isinstance(problem, JobProblem):
+                told = f"{declared.constraint} of {declared.label!r} cannot be checked: {problem.message}"
+                problem = JobProblem(told, declared.span, problem.hint)
+            raise problem from error
 
     def _counterexamples(self, plain: Baseline, declared: DeclaredConstraint) -> Counterexamples | None:
         named = {column.name: column for column in declared.rowset.columns}

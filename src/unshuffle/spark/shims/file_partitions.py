@@ -149,10 +149,10 @@ public class FilePartitions {
         long length = in.readLong();
         long modified = in.readLong();
         long size = in.readLong();
-        String path = text(in);
+        Path path = new Path(text(in));
         String[] hosts = hosts(path, start, length, configuration, systems);
         files[j] = new PartitionedFile(
-          row, SparkPath.fromPathString(path), start, length, hosts, modified, size,
+          row, SparkPath.fromPath(path), start, length, hosts, modified, size,
           scala.collection.immutable.Map$.MODULE$.empty());
       }
       found.add(new FilePartition(i, files));
@@ -182,9 +182,8 @@ public class FilePartitions {
     return new String(bytes(in), "UTF-8");
   }
 
-  private String[] hosts(String path, long start, long length, Configuration configuration, HashMap systems)
+  private String[] hosts(Path at, long start, long length, Configuration configuration, HashMap systems)
       throws Exception {
-    Path at = new Path(path);
     String root = at.toUri().getScheme() + "://" + at.toUri().getAuthority();
     if (!systems.containsKey(root)) {
       FileSystem system = at.getFileSystem(configuration);

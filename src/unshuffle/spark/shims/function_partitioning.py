@@ -6,8 +6,9 @@ columns of the expression have one number, and so has a row of the other input, 
 from columns that the join compares. The class below says that too. With it a join needs no key beside its own: a further
 key would keep Spark from sorting and looking up a single integer, which takes about half the time.
 
-Catalyst's plans, and the claims in them, are serialized for the executors, which do not know the class: there it is what
-`repartitionById` has.
+Catalyst's plans, and the claims in them, are serialized for each task. The executors do not know the class. Of rows that lie
+in partitions already, no task asks how they do, and there may be thousands of boundaries: there a claim is an unknown
+partitioning. An exchange computes the number in its tasks: there it is what `repartitionById` has.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThroug
 import org.apache.spark.sql.catalyst.plans.physical.ShuffleSpec;
 import org.apache.spark.sql.catalyst.plans.physical.ShuffleSpecCollection;
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartitionShuffleSpec$;
+import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import scala.Function1;
 import scala.collection.Iterator;
 import scala.collection.immutable.IndexedSeq;
@@ -52,15 +54,17 @@ public class FunctionPartitionings extends AbstractFunction3 {
 
   public Object apply(Object function, Object number, Object partitions) {
     DirectShufflePartitionID own = new DirectShufflePartitionID((Expression) number);
-    return new Claim((String) function, own, ((Integer) partitions).intValue());
+    return new Claim((String) function, own, ((Integer) partitions).intValue(), false);
   }
 
   public static class Claim extends ShufflePartitionIdPassThrough {
     final String function;
+    final boolean isOfExchange;
 
-    public Claim(String function, DirectShufflePartitionID number, int partitions) {
+    public Claim(String function, DirectShufflePartitionID number, int partitions, boolean isOfExchange) {
       super(number, partitions);
       this.function = function;
+      this.isOfExchange = isOfExchange;
     }
 
     /** The columns of the number, in the order of the function's arguments. */
@@ -95,7 +99,7 @@ public class FunctionPartitionings extends AbstractFunction3 {
     }
 
     public ShufflePartitionIdPassThrough withNewChildrenInternal(IndexedSeq children) {
-      return new Claim(function, (DirectShufflePartitionID) children.apply(0), numPartitions());
+      return new Claim(function, (DirectShufflePartitionID) children.apply(0), numPartitions(), isOfExchange);
     }
 
     public boolean canEqual(Object other) {
@@ -111,7 +115,8 @@ public class FunctionPartitionings extends AbstractFunction3 {
     }
 
     Object writeReplace() {
-      return new ShufflePartitionIdPassThrough(expr(), numPartitions());
+      if (isOfExchange) return new ShufflePartitionIdPassThrough(expr(), numPartitions());
+      return new UnknownPartitioning(numPartitions());
     }
   }
 
@@ -171,7 +176,8 @@ public class FunctionPartitionings extends AbstractFunction3 {
 
     /** The same function of the keys of another input. */
     public Partitioning createPartitioning(Seq clustering) {
-      return (Partitioning) claim.transform(new Renaming(distribution, clustering));
+      Claim named = (Claim) claim.transform(new Renaming(distribution, clustering));
+      return new Claim(named.function, named.expr(), named.numPartitions(), true);
     }
   }
 

@@ -6,9 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
+import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import NullType, StructField, StructType
+from pyspark.sql.types import (
+    ByteType,
+    DateType,
+    IntegerType,
+    LongType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from unshuffle.catalog.schema import Column
 from unshuffle.catalog.types import sql_name
@@ -28,6 +39,16 @@ from unshuffle.spark.shims.file_partitions import Piece
 from unshuffle.spark.shims.range_filter import RangeFilter
 from unshuffle.sstream.logical_partitions import FileSlice
 from unshuffle.sstream.manifest import ranges_of
+
+# The types whose values are read from the names of folders (`plan.folder_values.have_names`).
+_FOLDER_TYPES = {
+    pa.int8(): ByteType(),
+    pa.int16(): ShortType(),
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.date32(): DateType(),
+    pa.string(): StringType(),
+}
 
 
 def can_push_down(predicate: Expression) -> bool:
@@ -62,7 +83,7 @@ def rows(
         _schema([column for column in scan.columns if column.name not in in_folders], relation is not None),
         tasks,
         number,
-        folder_columns=_schema([read[name] for name in in_folders], is_known=False),
+        folder_columns=StructType([StructField(name, _FOLDER_TYPES[read[name].type]) for name in in_folders]),
         relation=relation,
         belongs=_membership(spark, scan.label, layout, function, number) if is_filtered else None,
         predicate=_column(spark, predicate) if predicate is not None else None,
