@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from unshuffle import Session
+from unshuffle.spark.execution.session_settings import session_of_query
 
 pytestmark = pytest.mark.spark
 
@@ -132,3 +133,13 @@ def test_sessions_go_with_their_dataframes(spark: SparkSession, visits: DataFram
         if sum(not each.refersTo(None) for each in kept) <= 2:
             break
     assert sum(not each.refersTo(None) for each in kept) <= 2
+
+
+@pytest.mark.parametrize("settings", [{}, {"spark.sql.adaptive.enabled": False}])
+def test_what_is_set_in_a_managed_session_stays_there(spark: SparkSession, settings: dict[str, bool]) -> None:
+    """Writers of outputs set some, and a plan may need none itself."""
+    before, own = spark.conf.getAll, session_of_query(spark, settings, is_managed=True)
+    own.conf.set("spark.sql.shuffle.partitions", "17")
+    assert ", 17)" in plan_of(own.range(100).repartition("id"))
+    assert spark.conf.getAll == before
+    assert own.conf.get("spark.sql.adaptive.enabled") == str(settings.get("spark.sql.adaptive.enabled", True)).lower()

