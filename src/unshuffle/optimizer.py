@@ -19,10 +19,8 @@ from unshuffle.cardinality.sampled import columns_looked_at, looked_at, only_val
 from unshuffle.catalog.schema import Column, ColumnNumbers
 from unshuffle.constants import COST, SEARCH, THRESHOLDS
 from unshuffle.cost.model import CostModel
-from unshuffle.explore.heavy_values import split_heavy_values, undivided_rows
 from unshuffle.explore.join_reordering import gather_joins, order_joins
-from unshuffle.explore.picked_rows import pick_from_rows, rows_with_extremes
-from unshuffle.explore.rules import EXPLORATION, OUTPUT_RULES, SUPER_OPERATOR_NAMES
+from unshuffle.explore.rules import EXPLORATION, JOIN_ESTIMATES, OUTPUT_RULES, SUPER_OPERATOR_NAMES
 from unshuffle.frozen import dataclass
 from unshuffle.implement import percentile_lists
 from unshuffle.implement.dynamic_pruning import prunes_as_planned
@@ -358,10 +356,8 @@ class _Run:
                 return looked_at(node, estimate(node, inputs, facts), self._looked_at)
             case Filter() | Join() if self._values and has_subqueries(node):
                 return estimate(map_expressions(node, self._with_values), inputs, facts)
-            case Join() if self.memo.made_by(node) is pick_from_rows:
-                return rows_with_extremes(node, inputs, facts)
-            case Join() if self.memo.made_by(node) is split_heavy_values:
-                return undivided_rows(node, inputs, facts)
+            case Join():
+                return JOIN_ESTIMATES.get(self.memo.made_by(node), estimate)(node, inputs, facts)
             case _:
                 return estimate(node, inputs, facts)
 

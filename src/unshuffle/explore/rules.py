@@ -20,10 +20,10 @@ from unshuffle.explore.aggregation import (
     split_aggregate,
 )
 from unshuffle.explore.child_joins import union_of_child_joins
-from unshuffle.explore.heavy_values import split_heavy_values
+from unshuffle.explore.heavy_values import split_heavy_values, undivided_rows
 from unshuffle.explore.join_reordering import order_joins
 from unshuffle.explore.partial_top_n import split_limit
-from unshuffle.explore.picked_rows import pick_from_rows
+from unshuffle.explore.picked_rows import pick_from_rows, rows_with_extremes
 from unshuffle.explore.semi_join_pullup import semi_join_above_join
 from unshuffle.explore.super_operators.diamond_join import diamond_join, diamond_of_totals
 from unshuffle.explore.super_operators.diamond_union import diamond_union
@@ -67,6 +67,12 @@ EXPLORATION = (
 
 # Looks at all outputs of a script together rather than at one expression. The optimizer calls it once.
 OUTPUT_RULES = (several_outputs,)
+
+# How many rows the joins of some rules have, which know more about them than their conditions say.
+JOIN_ESTIMATES: dict[Callable[..., Any] | None, Callable[..., Any]] = {
+    pick_from_rows: rows_with_extremes,
+    split_heavy_values: undivided_rows,
+}
 
 
 def _names(rules: Iterable[Callable[..., Any]]) -> frozenset[str]:

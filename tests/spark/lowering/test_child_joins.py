@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.support.hunt.plans import pipeline_of, session_of, shape
+from tests.support.alternative_plans import assert_rows_of_plain_spark, plans_with
+from tests.support.hunt.plans import session_of
 from tests.support.part_rows import SCHEMA, row
 from unshuffle import Session
 from unshuffle.constants import THRESHOLDS
@@ -85,15 +84,9 @@ def queries(kind: str) -> Iterator[str]:
         yield f"select b, count(*) as n, max(a) as m from ({text}) group by b" if number == 3 else text
 
 
-def rows(frame: DataFrame) -> Counter[str]:
-    return Counter(map(repr, frame.collect()))
-
-
 def child_join_plans(session: Session, frame: DataFrame, count: int = 60) -> list[PlannedQuery]:
     """Those of the cheapest plans that are a union of child joins, each with other methods of joining."""
-    pipeline = pipeline_of(session)
-    planned = pipeline.plan(pipeline.read(frame), pipeline.target(is_managed=False), count)
-    return list({shape(each): each for each in planned if whole_plans(each)}.values())
+    return plans_with(session, frame, count, whole_plans)
 
 
 def whole_plans(planned: PlannedQuery) -> list[object]:
@@ -105,16 +98,7 @@ def whole_plans(planned: PlannedQuery) -> list[object]:
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_those_of_plain_spark(spark: SparkSession, kind: str) -> None:
-    tried = 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for text in queries(kind):
-            expected, session = rows(spark.sql(text)), session_of(spark)
-            plans = child_join_plans(session, spark.sql(text))
-            for plan in plans[:: max(1, len(plans) // RUN)][:RUN]:
-                pipeline_of(session).chosen = plan
-                assert rows(session.optimize(spark.sql(text))) == expected, text
-                tried += 1
+    tried = sum(assert_rows_of_plain_spark(spark, text, child_join_plans, RUN) for text in queries(kind))
     assert tried >= 2 * len(CONDITIONS)
 
 

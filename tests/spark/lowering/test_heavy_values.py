@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.support.hunt.plans import pipeline_of, session_of, shape
+from tests.support.alternative_plans import assert_rows_of_plain_spark, plans_with, rows
+from tests.support.hunt.plans import pipeline_of, session_of
 from tests.support.part_rows import SCHEMA, row
 from unshuffle import Session
 from unshuffle.cardinality import sampled
@@ -79,15 +78,9 @@ def queries(kind: str) -> Iterator[str]:
         yield f"select b, count(*) as n, max(a) as m from ({text}) group by b" if number == 2 else text
 
 
-def rows(frame: DataFrame) -> Counter[str]:
-    return Counter(map(repr, frame.collect()))
-
-
 def dividing_plans(session: Session, frame: DataFrame, count: int = 200) -> list[PlannedQuery]:
     """Those of the cheapest plans that divide heavy values."""
-    pipeline = pipeline_of(session)
-    planned = pipeline.plan(pipeline.read(frame), pipeline.target(is_managed=False), count)
-    return list({shape(each): each for each in planned if divided_joins(each)}.values())
+    return plans_with(session, frame, count, divided_joins)
 
 
 def divided_joins(planned: PlannedQuery) -> list[Join]:
@@ -107,16 +100,7 @@ def _compares_parts(condition: object) -> bool:
 
 @pytest.mark.parametrize("kind", DIVIDING)
 def test_rows_are_those_of_plain_spark(spark: SparkSession, kind: str) -> None:
-    tried = 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for text in queries(kind):
-            expected, session = rows(spark.sql(text)), session_of(spark)
-            plans = dividing_plans(session, spark.sql(text))
-            for plan in plans[:: max(1, len(plans) // RUN)][:RUN]:
-                pipeline_of(session).chosen = plan
-                assert rows(session.optimize(spark.sql(text))) == expected, text
-                tried += 1
+    tried = sum(assert_rows_of_plain_spark(spark, text, dividing_plans, RUN) for text in queries(kind))
     assert tried > len(CONDITIONS)
 
 
